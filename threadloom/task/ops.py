@@ -1,0 +1,112 @@
+"""Level `task`: the sTask-graph (PipeThreader, section 4: sTask, sTask-graph).
+
+A kernel's body becomes a tree of loops whose leaves are sTasks: maximal pieces of tile code that one kind of
+specialised unit (sEU) of the machine can run. Nothing here knows a device or a tile size; `propagate.py` gives every
+value its shape once tile sizes are chosen, and `work.py` counts what each sTask then costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from threadloom.source import Loc
+from threadloom.tile.ops import Kernel, LoopAxis, TileType
+from threadloom.tile.ops import Op as TileOp
+from threadloom.tile.ops import Value as TileValue
+
+
+class Kind(StrEnum):
+    LOAD = "load"  # tensor -> on-chip tile
+    GATHER = "gather"  # a load whose subscripts hold computed index tiles
+    STORE = "store"
+    ATOMIC = "atomic"
+    DOT = "dot"
+    VECTOR = "vector"  # elementwise, reductions, scans, casts, fused
+    SCALAR = "scalar"  # rank-0 code: loop bounds, conditions
+
+
+class Method(StrEnum):
+    """The ways an sTask may be executed; a machine model says which sEU offers which."""
+
+    BULK_COPY = "bulk-copy"  # needs 16-byte multiples of base and strides (checked at launch)
+    ASYNC_COPY = "async-copy"
+    LOAD_STORE = "load-store"
+    PACK = "pack"
+    MATRIX = "matrix"
+    VECTOR = "vector"
+    SCALAR = "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class STask:
+    """`ops` is its index-based tensor expression in tile operations, in order; `axes` its loop axes (union of the
+    axes of what it touches); `loop` the id of the loop it stands in (0: the grid body)."""
+
+    name: str
+    kind: Kind
+    ops: tuple[TileOp, ...]
+    axes: tuple[str, ...]
+    reads: tuple[str, ...]  # names of values
+    writes: tuple[str, ...]
+    methods: tuple[Method, ...]
+    loop: int
+    loc: Loc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`dst` needs `value` that `src` made `distance` iterations of their common innermost loop earlier."""
+
+    src: str
+    dst: str
+    value: str
+    distance: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A value that crosses from one sTask to another and so needs a place: a buffer candidate. A loop-carried value
+    and its successor share one Tile (`carried` names the loop)."""
+
+    name: str
+    type: TileType
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...]
+    carried: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A node of the loop tree. id 0 is the grid body (axes: the grid's); others are Streams in program order.
+    `items` are names of sTasks and ids of loops in program order; `guard` names the scalar value of an enclosing If
+    (and its wanted truth) under which the loop's items run, or None."""
+
+    id: int
+    parent: int | None
+    axes: tuple[LoopAxis, ...]
+    items: tuple[str | int, ...]
+    carried: tuple[tuple[TileValue, TileValue, TileValue, TileValue], ...] = ()  # (init, arg, next, result)
+    loc: Loc | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """`task` runs only where scalar `cond` has the truth value `wanted` (from an If)."""
+
+    task: str
+    cond: str
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGraph:
+    kernel: Kernel
+    tasks: tuple[STask, ...]
+    edges: tuple[Edge, ...]
+    tiles: tuple[Tile, ...]
+    loops: tuple[Loop, ...]
+    guards: tuple[Guard, ...] = ()
+
+    def task(self, name: str) -> STask:
+        return next(t for t in self.tasks if t.name == name)
