@@ -99,7 +99,8 @@ class Attrs:
     volatile: bool = False
     callee: str = ""  # call: "llvm.fma.v8f32" (without @); an indirect call has the pointer as operand 0
     indices: tuple[int, ...] = ()  # extractvalue insertvalue shufflevector (-1: poison lane)
-    metadata: tuple[tuple[str, str], ...] = ()  # ("alias.scope", "!3") ...
+    metadata: tuple[tuple[str, str], ...] = ()  # ("alias.scope", "!3") ...; the nodes are in Module.metadata
+    arg_attrs: tuple[str, ...] = ()  # call: LLVM attributes of each argument ("noundef signext", ""); () for none
 
 
 NO_ATTRS = Attrs()
@@ -277,3 +278,4 @@ class Module:
     functions: tuple[Function, ...]
     globals: tuple[Global, ...] = ()
     named_types: tuple[tuple[str, str], ...] = ()  # ("%struct.S", "{ i32, ptr }"), kept for readability
+    metadata: tuple[tuple[str, str], ...] = ()  # ("!3", "distinct !{!3, !4}"): alias scopes and the like
