@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -51,7 +51,7 @@ ALL: dict[str, Dtype] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def numpy_dtype(dtype: Dtype) -> np.dtype:
     """The NumPy dtype that stores `dtype` (u4 is stored in uint8, tf32 in float32)."""
     plain = {"f64": "f8", "f32": "f4", "tf32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i8": "i1"}

@@ -1,0 +1,93 @@
+"""The frame of the command line: help, version, exit statuses, ways of ending."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import threadloom
+from threadloom import cli
+from threadloom.errors import InternalError
+
+
+def fake_command(monkeypatch: pytest.MonkeyPatch, run) -> None:
+    """A command `fake` whose run() is `run`."""
+    module = ModuleType("threadloom.cli.fake", "A fake.")
+    module.add_arguments = lambda parser: None
+    module.run = run
+    monkeypatch.setitem(sys.modules, "threadloom.cli.fake", module)
+    module.__spec__ = argparse.Namespace()  # find_spec only asks that there is one
+    monkeypatch.setattr(cli, "COMMANDS", (cli.Command("fake", "threadloom.cli.fake", "fakes"),))
+    monkeypatch.delenv("LOOM_DEBUG", raising=False)
+
+
+def test_version(loom):
+    done = loom("--version")
+    assert (done.returncode, done.stdout) == (0, f"loom {threadloom.__version__}\n")
+
+
+def test_help_lists_every_present_command(loom):
+    done = loom("--help")
+    assert done.returncode == 0
+    present = [c for c in cli.COMMANDS if c.is_present]
+    assert all(c.name in done.stdout and c.help.split()[0] in done.stdout for c in present)
+
+
+@pytest.mark.parametrize("args", [(), ("frobnicate",), ("--frobnicate",), ("doctor", "--frobnicate"), ("doctor", "x")])
+def test_usage_errors_are_status_2(loom, args):
+    done = loom(*args)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", [c.name for c in cli.COMMANDS if c.is_present])
+def test_every_command_has_help(loom, name):
+    done = loom(name, "--help")
+    assert done.returncode == 0
+    assert name in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (InternalError("it broke", replay="loom x"), 1, "loom: it broke\n  replay: loom x"),
+        (cli.UsageError("no such thing"), 2, "loom: no such thing"),
+        (FileNotFoundError(2, "No such file or directory", "a.py"), 1, "loom: a.py: No such file or directory"),
+        (ZeroDivisionError("division by zero"), 1, "loom: internal error: ZeroDivisionError: division by zero"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)
+def test_errors_are_one_message(monkeypatch, capsys, error, status, said):
+    def run(args):
+        raise error
+
+    fake_command(monkeypatch, run)
+    assert cli.main(["fake"]) == status
+    shown = capsys.readouterr().err
+    assert shown.startswith(said)
+    assert "Traceback" not in shown
+
+
+def test_debug_shows_the_traceback(monkeypatch, capsys):
+    def run(args):
+        raise InternalError("it broke")
+
+    fake_command(monkeypatch, run)
+    monkeypatch.setenv("LOOM_DEBUG", "1")
+    assert cli.main(["fake"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_closed_pipe_is_silent():
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "threadloom", "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+    )
+    os.close(writer)
+    assert done.stderr == ""

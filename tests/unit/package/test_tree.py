@@ -1,0 +1,46 @@
+"""The tree itself: lint, no path of one machine, links of the docs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+# Spelled so that this file does not match itself.
+MACHINE_PATHS = re.compile(r"/wor[k]/|/far[m]/|/roo[t]/\.|/tm[p]/[a-z]+[A-Z0-9]|/hom[e]/[a-z]")
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(#[^)\s]*)?\)")
+
+
+def tracked(*patterns: str) -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z", "--", *patterns], cwd=ROOT, capture_output=True, check=True)
+    return [ROOT / name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_ruff_is_clean():
+    files = [str(p) for p in tracked("*.py")]
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--quiet", *files], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_path_of_one_machine():
+    found = []
+    for path in tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {m.group()}" for m in MACHINE_PATHS.finditer(text)]
+    assert found == []
+
+
+def test_links_of_docs_lead_somewhere():
+    dead = []
+    for path in tracked("*.md"):
+        for target, _ in LINK.findall(path.read_text(encoding="utf-8")):
+            if "://" not in target and not (path.parent / target).exists():
+                dead.append(f"{path.relative_to(ROOT)}: {target}")
+    assert dead == []

@@ -1,0 +1,46 @@
+"""The wheel is pure Python and carries its headers and licences."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CODE_SUFFIXES = {".py", ".cuh", ".h", ".hpp", ".cpp", ".json", ".toml"}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("out")
+    for name in ("pyproject.toml", "README.md", "LICENSE", "THIRD_PARTY_NOTICES"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "threadloom", source / "threadloom", ignore=shutil.ignore_patterns("__pycache__"))
+    code = f"from setuptools import build_meta; print(build_meta.build_wheel({str(out)!r}))"
+    subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, check=True)
+    return zipfile.ZipFile(next(out.glob("*.whl")))
+
+
+def test_is_pure_python(wheel):
+    assert wheel.filename.endswith("-py3-none-any.whl")
+
+
+def test_has_every_source_and_data_file(wheel):
+    package = ROOT / "threadloom"
+    wanted = {
+        p.relative_to(ROOT).as_posix()
+        for p in package.rglob("*")
+        if p.is_file() and (p.suffix in CODE_SUFFIXES or p.name == "py.typed") and "__pycache__" not in p.parts
+    }
+    assert wanted - set(wheel.namelist()) == set()
+
+
+def test_has_licences_and_commands(wheel):
+    names = {n.rpartition("/")[2] for n in wheel.namelist() if ".dist-info/" in n}
+    assert {"LICENSE", "THIRD_PARTY_NOTICES", "entry_points.txt"} <= names
+    entry_points = next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))
+    assert b"loom = threadloom.cli:main" in wheel.read(entry_points)
