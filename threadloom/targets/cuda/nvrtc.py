@@ -1,0 +1,110 @@
+"""CUDA C++ text to machine code by NVRTC, with what its assembler says: registers, spills, warnings.
+
+Works with no GPU and no driver. Results are cached by content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+
+from threadloom.errors import CompileError, InternalError, slug
+
+NO_NVRTC = slug("no-nvrtc", "GPU code is asked for but NVRTC (extra `gpu`) is not installed")
+
+# ptxas' words for "the products of this kernel run one by one": a plan that gets one of these is not what was planned.
+SERIALISED = ("C7510", "C7511", "C7512", "C7514", "C7520")
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code of one kernel. `registers` per thread at entry; `spill_bytes` loads plus stores."""
+
+    code: bytes
+    arch: str
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    shared_bytes: int
+    log: str
+
+    @property
+    def serialised(self) -> bool:
+        """Whether ptxas serialised wgmma instructions."""
+        return any(code in self.log for code in SERIALISED) or "serialized" in self.log
+
+
+def header(name: str) -> str:
+    """Text of one of our device headers."""
+    return resources.files("threadloom.targets.cuda").joinpath("headers", name).read_text(encoding="utf-8")
+
+
+def _bindings():
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as e:
+        raise CompileError(
+            NO_NVRTC, "compiling for a GPU needs NVRTC", why=str(e), try_="pip install 'threadloom[gpu]'"
+        ) from e
+    return nvrtc
+
+
+@lru_cache(maxsize=1)
+def version() -> tuple[int, int]:
+    """NVRTC's version (major, minor); CompileError where it is not installed."""
+    nvrtc = _bindings()
+    try:
+        _, major, minor = nvrtc.nvrtcVersion()
+    except RuntimeError as e:  # the bindings are there but the library is not
+        raise CompileError(NO_NVRTC, "NVRTC's library was not found", why=str(e), try_="pip install 'threadloom[gpu]'") from e
+    return major, minor
+
+
+def compile_source(source: str, arch: str, name: str = "kernel.cu", defines: tuple[str, ...] = ()) -> Cubin:
+    """Compile `source` (which may include our headers by name) for `arch` ("sm_90a", "sm_80").
+
+    A failure is ours, not the user's: InternalError with the compiler's log.
+    """
+    version()
+    nvrtc = _bindings()
+    headers = [h for h in ("sm90.cuh", "sm80.cuh", "common.cuh") if f'"{h}"' in source]
+    texts = [header(h).encode() for h in headers]
+    names = [h.encode() for h in headers]
+    _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts, names)
+    options = [f"--gpu-architecture={arch}", "-std=c++17", "--ptxas-options=-v", "-lineinfo"]
+    options += [f"-D{d}" for d in defines]
+    (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+    log = _log(nvrtc, program)
+    if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise InternalError(f"generated CUDA code does not compile:\n{log}")
+    _, size = nvrtc.nvrtcGetCUBINSize(program)
+    code = bytearray(size)
+    buffer = bytes(code)
+    nvrtc.nvrtcGetCUBIN(program, buffer)
+    nvrtc.nvrtcDestroyProgram(program)
+    return Cubin(buffer, arch, *_resources(log), log)
+
+
+def _log(nvrtc, program) -> str:
+    _, size = nvrtc.nvrtcGetProgramLogSize(program)
+    text = b" " * size
+    nvrtc.nvrtcGetProgramLog(program, text)
+    return text.rstrip(b"\x00 ").decode(errors="replace")
+
+
+def _resources(log: str) -> tuple[int, int, int, int]:
+    def number(pattern: str) -> int:
+        return sum(int(x) for x in re.findall(pattern, log))
+
+    spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
+    return number(r"Used (\d+) registers"), spills, number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem")
+
+
+def content_key(source: str, arch: str, defines: tuple[str, ...]) -> str:
+    """Key of a compiled kernel: source, our headers, options and compiler version."""
+    parts = [source, arch, repr(defines), repr(version())]
+    parts += [header(h) for h in ("sm90.cuh",) if f'"{h}"' in source]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
