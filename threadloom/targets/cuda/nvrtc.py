@@ -59,7 +59,9 @@ def version() -> tuple[int, int]:
     try:
         _, major, minor = nvrtc.nvrtcVersion()
     except RuntimeError as e:  # the bindings are there but the library is not
-        raise CompileError(NO_NVRTC, "NVRTC's library was not found", why=str(e), try_="pip install 'threadloom[gpu]'") from e
+        raise CompileError(
+            NO_NVRTC, "NVRTC's library was not found", why=str(e), try_="pip install 'threadloom[gpu]'"
+        ) from e
     return major, minor
 
 

@@ -1,0 +1,228 @@
+"""Loading and launching machine code through the CUDA driver, on the context and stream PyTorch uses.
+
+Nothing here compiles. Every driver call's status is checked; an asynchronous failure is reported at the next
+synchronisation with the kernel's name and, where the kernel was built with the watchdog, with the barrier it hung on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from threadloom.errors import CompileError, InternalError, slug
+from threadloom.targets.cuda.nvrtc import Cubin
+
+NO_GPU = slug("no-gpu", "GPU work is asked for but there is no usable NVIDIA driver or device")
+GPU_TOO_OLD = slug("gpu-too-old", "the device cannot run code for the architecture the plan was made for")
+GPU_MEMORY = slug("gpu-memory", "the device has not enough memory")
+GPU_HANG = slug("gpu-hang", "a kernel waited for a barrier that never completed and was ended")
+
+
+@lru_cache(maxsize=1)
+def _driver():
+    try:
+        from cuda.bindings import driver
+    except ImportError as e:
+        raise CompileError(
+            NO_GPU, "running on a GPU needs cuda-bindings", why=str(e), try_="pip install 'threadloom[gpu]'"
+        ) from e
+    try:
+        status = driver.cuInit(0)[0]
+    except RuntimeError as e:
+        raise CompileError(
+            NO_GPU, "no NVIDIA driver was found", why=str(e), try_="install the driver, or run on the CPU"
+        ) from e
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise CompileError(
+            NO_GPU, "the NVIDIA driver does not start", why=status.name, try_="check nvidia-smi, or run on the CPU"
+        )
+    return driver
+
+
+def check(result: tuple, doing: str):
+    """The values of a driver call's `result`, or an error that says what was being done."""
+    status, *values = result
+    driver = _driver()
+    if status == driver.CUresult.CUDA_SUCCESS:
+        return values[0] if len(values) == 1 else tuple(values)
+    if status == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+        raise CompileError(GPU_MEMORY, f"out of device memory while {doing}", try_="free tensors or use smaller ones")
+    if status == driver.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU:
+        raise CompileError(
+            GPU_TOO_OLD, f"this device cannot run the code ({doing})", try_="plan for this device: loom doctor"
+        )
+    raise InternalError(f"CUDA: {status.name} while {doing}")
+
+
+@lru_cache(maxsize=16)
+def context(ordinal: int = 0):
+    """The device's primary context (the one PyTorch uses), retained for the life of the process and made current."""
+    driver = _driver()
+    count = check(driver.cuDeviceGetCount(), "counting devices")
+    if ordinal >= count:
+        raise CompileError(NO_GPU, f"there is no GPU {ordinal}", why=f"{count} found", try_="loom doctor")
+    device = check(driver.cuDeviceGet(ordinal), f"opening device {ordinal}")
+    handle = check(driver.cuDevicePrimaryCtxRetain(device), f"opening device {ordinal}")
+    check(driver.cuCtxSetCurrent(handle), f"opening device {ordinal}")
+    return handle
+
+
+@lru_cache(maxsize=16)
+def capability(ordinal: int = 0) -> tuple[int, int]:
+    """Compute capability (major, minor)."""
+    driver = _driver()
+    context(ordinal)
+    device = check(driver.cuDeviceGet(ordinal), "opening the device")
+    attribute = driver.CUdevice_attribute
+    major = check(
+        driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+        "reading the device",
+    )
+    minor = check(
+        driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+        "reading the device",
+    )
+    return major, minor
+
+
+# ---------------------------------------------------------------- tensor maps
+
+_MAP_TYPES = {
+    "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "tf32": "FLOAT32", "f64": "FLOAT64",
+    "f8e4m3": "UINT8", "f8e5m2": "UINT8", "u8": "UINT8", "i8": "UINT8", "bool": "UINT8", "u4": "UINT8",
+    "i32": "INT32", "i64": "INT64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpec:
+    """How one tensor is read or written by bulk copies: which of its dimensions (innermost first), the box in elements,
+    and the swizzle in bytes (0 none, 128)."""
+
+    tensor: str
+    dtype: str
+    dims: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle_bytes: int
+
+
+def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_bytes: tuple[int, ...]):
+    """A CUtensorMap over the tensor at `pointer`; shape and strides in the tensor's own order of dimensions."""
+    driver = _driver()
+    rank = len(spec.dims)
+    kind = getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[spec.dtype]}")
+    swizzle = "128B" if spec.swizzle_bytes == 128 else "NONE"
+    u64, u32 = driver.cuuint64_t, driver.cuuint32_t
+    return check(
+        driver.cuTensorMapEncodeTiled(
+            kind,
+            rank,
+            pointer,
+            [u64(max(1, shape[d])) for d in spec.dims],
+            [u64(strides_bytes[d]) for d in spec.dims[1:]],
+            [u32(b) for b in spec.box],
+            [u32(1)] * rank,
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        ),
+        f"describing {spec.tensor} for bulk copies (shape {shape}, byte strides {strides_bytes}, box {spec.box})",
+    )
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@dataclass(slots=True)
+class LoadedKernel:
+    """A kernel on a device. `launch` takes raw parameter storage (see `Parameters`)."""
+
+    name: str
+    function: object
+    library: object
+    threads: int
+    shared_bytes: int
+    cluster: int = 1
+
+    def launch(self, blocks: int, parameters: Parameters, stream: int) -> None:
+        driver = _driver()
+        if self.cluster == 1:
+            status = driver.cuLaunchKernel(
+                self.function, blocks, 1, 1, self.threads, 1, 1, self.shared_bytes, stream, parameters.address, 0
+            )
+        else:
+            status = driver.cuLaunchKernelEx(self._config(driver, blocks, stream), self.function, parameters.address, 0)
+        if status[0] != driver.CUresult.CUDA_SUCCESS:
+            check(status, f"launching {self.name} with {blocks} blocks of {self.threads} threads")
+
+    def _config(self, driver, blocks: int, stream: int):
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = self.cluster, 1, 1
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = self.threads, 1, 1
+        config.sharedMemBytes, config.hStream = self.shared_bytes, stream
+        config.numAttrs, config.attrs = 1, [attribute]
+        return config
+
+    def stuck_barrier(self) -> int | None:
+        """After a failed launch of a kernel built with LOOM_WATCHDOG: index of the barrier it hung on."""
+        driver = _driver()
+        status, pointer, _ = driver.cuModuleGetGlobal(self.library, b"loom_stuck")
+        if status != driver.CUresult.CUDA_SUCCESS:
+            return None
+        words = (ctypes.c_uint32 * 2)()
+        status = driver.cuMemcpyDtoH(ctypes.addressof(words), pointer, 8)[0]
+        return words[0] - 1 if status == driver.CUresult.CUDA_SUCCESS and words[0] else None
+
+
+@dataclass(slots=True)
+class Parameters:
+    """Storage of one launch's parameters; keeps what it points to alive."""
+
+    values: list = field(default_factory=list)
+    pointers: object = None
+
+    @classmethod
+    def of(cls, values: list) -> Parameters:
+        """values: ctypes scalars, or tensor maps as made by `encode_map`."""
+        made = cls(values)
+        addresses = [ctypes.addressof(v) if isinstance(v, ctypes._SimpleCData) else int(v.getPtr()) for v in values]
+        made.pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+        return made
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.pointers)
+
+
+def load(cubin: Cubin, name: str, threads: int, shared_bytes: int, cluster: int = 1, ordinal: int = 0) -> LoadedKernel:
+    """Put `cubin` on the device and find its kernel `name`."""
+    driver = _driver()
+    major, minor = capability(ordinal)
+    if cubin.arch.rstrip("a") != f"sm_{major}{minor}" and (
+        cubin.arch.endswith("a") or int(cubin.arch[3:]) > 10 * major + minor
+    ):
+        raise CompileError(
+            GPU_TOO_OLD,
+            f"{name} was compiled for {cubin.arch} and this device is sm_{major}{minor}",
+            try_="choose --device for this GPU",
+        )
+    library = check(driver.cuModuleLoadData(cubin.code), f"loading {name}")
+    function = check(driver.cuModuleGetFunction(library, name.encode()), f"finding {name}")
+    attribute = driver.CUfunction_attribute
+    if shared_bytes > 48 * 1024:
+        check(
+            driver.cuFuncSetAttribute(
+                function, attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared_bytes
+            ),
+            f"reserving {shared_bytes} bytes of shared memory for {name}",
+        )
+    if cluster > 8:
+        check(
+            driver.cuFuncSetAttribute(function, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1), name
+        )
+    return LoadedKernel(name, function, library, threads, shared_bytes, cluster)
