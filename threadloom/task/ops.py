@@ -21,7 +21,7 @@ class Kind(StrEnum):
     GATHER = "gather"  # a load whose subscripts hold computed index tiles
     STORE = "store"
     ATOMIC = "atomic"
-    DOT = "dot"
+    DOT = "dot"  # ops (Dot,), or (Dot, Map add) where the product is added to a value used nowhere else: accumulates
     VECTOR = "vector"  # elementwise, reductions, scans, casts, fused
     SCALAR = "scalar"  # rank-0 code: loop bounds, conditions
 
