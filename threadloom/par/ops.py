@@ -204,7 +204,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Wait for, and order the memory of, all work-items of the innermost Parallel of this level that have not exited."""
+    """Wait for, and order the memory of, all work-items of the innermost Parallel of this level that still run."""
 
     scope: Level
     loc: Loc | None = None

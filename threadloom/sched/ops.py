@@ -9,9 +9,9 @@ counters of a loop run on over the iterations of enclosing loops, so phases stay
 Two data dependences of one role are ordered by program order if the first task's sEU completes in program order;
 everything else needs a Wait that covers it. `check.py` proves that, and shares no code with the policies.
 
-Group FIFOs (Completion MMA_GROUP, COPY_GROUP, WAITCNT): an Issue that is skipped (outside 0 <= i < n, or by a guard) still
-adds a group to its role's FIFO, an empty one that is complete at once; so a `pending` count holds in the prologue, the
-steady state and the epilogue alike. Tasks that one role issues to one MMA_GROUP sEU execute in issue order, so an
+Group FIFOs (Completion MMA_GROUP, COPY_GROUP, WAITCNT): an Issue that is skipped (outside 0 <= i < n, or by a guard)
+still adds a group to its role's FIFO, an empty one that is complete at once; so a `pending` count holds in the
+prologue, the steady state and the epilogue alike. Tasks that one role issues to one MMA_GROUP sEU execute in issue order, so an
 accumulator that both update in place needs no Wait between them; any other use of a group's result does.
 """
 
