@@ -72,7 +72,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run `loom`; every way out is an exit status and at most one message on stderr."""
     argv = sys.argv[1:] if argv is None else argv
     try:
-        status = _dispatch(argv)
+        try:
+            status = _dispatch(argv)
+        except SystemExit as end:  # argparse: --help, --version, usage errors
+            status = end.code
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:

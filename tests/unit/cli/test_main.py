@@ -83,11 +83,17 @@ def test_debug_shows_the_traceback(monkeypatch, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_closed_pipe_is_silent():
+@pytest.mark.parametrize("args", [["--help"], ["doctor"]])
+def test_closed_pipe_is_silent(args):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "threadloom", "--help"], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+        [sys.executable, "-m", "threadloom", *args],
+        env={k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
     )
     os.close(writer)
     assert done.stderr == ""
