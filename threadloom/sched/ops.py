@@ -11,8 +11,8 @@ everything else needs a Wait that covers it. `check.py` proves that, and shares 
 
 Group FIFOs (Completion MMA_GROUP, COPY_GROUP, WAITCNT): an Issue that is skipped (outside 0 <= i < n, or by a guard)
 still adds a group to its role's FIFO, an empty one that is complete at once; so a `pending` count holds in the
-prologue, the steady state and the epilogue alike. Tasks that one role issues to one MMA_GROUP sEU execute in issue order, so an
-accumulator that both update in place needs no Wait between them; any other use of a group's result does.
+prologue, the steady state and the epilogue alike. Tasks that one role issues to one MMA_GROUP sEU execute in issue
+order, so an accumulator that both update in place needs no Wait between them; any other use of a group's result does.
 """
 
 from __future__ import annotations
