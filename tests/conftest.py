@@ -1,12 +1,36 @@
-"""Markers `gpu` and `torch` skip a test, with the reason, where the machine has no such thing."""
+"""What all tests share.
+
+Markers `gpu` and `torch` skip a test, with the reason, where the machine has no such thing. `--update-golden` makes
+tests that compare with a stored text (fixture `golden`) store the new one instead: read the diff before you commit it.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="store new golden texts instead of comparing")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """golden(path, text) fails where the file `path` does not hold `text`."""
+
+    def compare(path: Path, text: str) -> None:
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        stored = path.read_text(encoding="utf-8") if path.exists() else "(no such file)"
+        assert stored == text, f"{path.name} is out of date: pytest --update-golden, then read the diff"
+
+    return compare
 
 
 @cache
