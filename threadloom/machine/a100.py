@@ -1,0 +1,105 @@
+"""NVIDIA A100 SXM 80 GB (sm_80): no bulk copies; cp.async groups, synchronous mma. Figures: public, or said assumed."""
+
+from __future__ import annotations
+
+from threadloom.machine.model import SEU, Completion, Device, Figure, Memory, Rate
+from threadloom.task.ops import Method
+
+AMPERE = "NVIDIA A100 architecture white paper"
+ASSUMED = "assumed"
+
+
+def _rate(what: str, per_cycle: float, source: str = AMPERE) -> Rate:
+    return Rate(what, Figure(per_cycle, source))
+
+
+A100 = Device(
+    name="a100",
+    arch="sm_80",
+    eu_count=108,
+    clock_ghz=Figure(1.41, AMPERE),
+    seus=(
+        SEU(
+            name="cpasync",
+            methods=(Method.ASYNC_COPY,),
+            is_async=True,
+            completion=Completion.COPY_GROUP,
+            rates=(_rate("bytes.load", 32.0, ASSUMED), _rate("bytes.load.shared", 48.0, ASSUMED)),
+            latency_cycles=Figure(600.0, ASSUMED),
+            issue_cycles=Figure(40.0, ASSUMED),
+            occupies_role=False,
+        ),
+        SEU(
+            name="tc",
+            methods=(Method.MATRIX,),
+            is_async=False,
+            completion=Completion.PROGRAM_ORDER,
+            rates=(
+                _rate("mac.bf16", 1024.0),
+                _rate("mac.f16", 1024.0),
+                _rate("mac.tf32", 512.0),
+                _rate("mac.i8", 2048.0),
+                _rate("mac.f64", 64.0),
+            ),
+            latency_cycles=Figure(0.0, "synchronous"),
+            issue_cycles=Figure(20.0, ASSUMED),
+        ),
+        SEU(
+            name="vec",
+            methods=(Method.VECTOR, Method.SCALAR),
+            is_async=False,
+            completion=Completion.PROGRAM_ORDER,
+            rates=(
+                _rate("fma.f32", 64.0),
+                _rate("alu", 64.0),
+                _rate("cvt", 64.0, ASSUMED),
+                _rate("exp", 16.0),
+                _rate("shuffle", 32.0),
+                _rate("mac.f32", 64.0),
+                _rate("mac.f64", 32.0),
+                _rate("mac.i32", 64.0),
+                _rate("bytes.smem", 128.0),
+                _rate("reduce.cycles", 60.0, ASSUMED),
+            ),
+            latency_cycles=Figure(0.0, "synchronous"),
+            issue_cycles=Figure(20.0, ASSUMED),
+        ),
+        SEU(
+            name="lsu",
+            methods=(Method.LOAD_STORE,),
+            is_async=False,
+            completion=Completion.PROGRAM_ORDER,
+            rates=(
+                _rate("bytes.load", 32.0, ASSUMED),
+                _rate("bytes.load.shared", 48.0, ASSUMED),
+                _rate("bytes.store", 32.0, ASSUMED),
+            ),
+            latency_cycles=Figure(500.0, ASSUMED),
+            issue_cycles=Figure(20.0, ASSUMED),
+        ),
+    ),
+    memories=(
+        Memory("smem", Figure(163 * 1024, AMPERE), granule_bytes=128),
+        Memory("reg", Figure(255 * 512, AMPERE), per="role"),
+    ),
+    dram_bytes_per_s=Figure(2.039e12, "NVIDIA A100 80GB data sheet"),
+    max_worker_roles=2,
+    facts=(
+        ("threads_per_worker", 128),
+        ("dot_rows", 64),  # four warps of mma m16n8k16
+        ("dot_columns", 8),
+        ("dot_depth_bytes", 32),
+        ("max_dot_columns", 256),
+        ("dot_a_space", "reg smem"),
+        ("dot_b_space", "smem"),
+        ("accumulator_space", "reg"),
+        ("register_fixed_regs", 40),
+        ("worker_regs_1", 255),
+        ("worker_regs_2", 255),
+        ("worker_warps", 4),
+        ("smem_reserved_bytes", 1024),
+        ("max_cluster", 1),
+        ("launch_ns", 2500),
+        ("l2_bytes", 40 * 1024 * 1024),
+    ),
+)

@@ -1,0 +1,128 @@
+"""NVIDIA H200 SXM (sm_90a). Cycles are SM cycles.
+
+"measured" means the micro-benchmarks of one H200 with driver 580 on 2026-11-30.
+"""
+
+from __future__ import annotations
+
+from threadloom.machine.model import SEU, Completion, Device, Figure, Memory, Rate
+from threadloom.task.ops import Method
+
+MICRO = "measured: micro-benchmark on one H200"
+DATASHEET = "NVIDIA H200 data sheet"
+HOPPER = "NVIDIA H100 architecture white paper"
+
+
+def _rate(what: str, per_cycle: float, source: str = MICRO) -> Rate:
+    return Rate(what, Figure(per_cycle, source))
+
+
+TMA = SEU(
+    name="tma",
+    methods=(Method.BULK_COPY,),
+    is_async=True,
+    completion=Completion.MBARRIER,
+    rates=(
+        _rate("bytes.load", 40.0),  # all SMs at once from L2, each its own addresses
+        _rate("bytes.load.shared", 81.0),  # all SMs read the same addresses: requests meet in L2
+        _rate("bytes.store", 32.0, "assumed: half of a copy's 4.0 TB/s at 1.6 GHz, from L2"),
+    ),
+    latency_cycles=Figure(700.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; most loads hit L2"),
+    issue_cycles=Figure(24.0, "assumed; wait and issue of one thread take about 200 a round"),
+    proxy="async",
+    occupies_role=False,
+)
+
+TENSOR = SEU(
+    name="tc",
+    methods=(Method.MATRIX,),
+    is_async=True,
+    completion=Completion.MMA_GROUP,
+    rates=(
+        _rate("mac.bf16", 2048.0),
+        _rate("mac.f16", 2048.0),
+        _rate("mac.f8e4m3", 4096.0, HOPPER),
+        _rate("mac.f8e5m2", 4096.0, HOPPER),
+        _rate("mac.tf32", 1024.0, HOPPER),
+        _rate("mac.i8", 4096.0, HOPPER),
+    ),
+    latency_cycles=Figure(64.0, "measured: 120 for one m64n128k16 of 64 cycles, 57 beyond the occupancy"),
+    issue_cycles=Figure(24.0, "assumed: fence, issue and commit"),
+    proxy="async",
+    occupies_role=False,
+)
+
+VECTOR = SEU(
+    name="vec",
+    methods=(Method.VECTOR, Method.SCALAR),
+    is_async=False,
+    completion=Completion.PROGRAM_ORDER,
+    rates=(
+        _rate("fma.f32", 125.0),
+        _rate("alu", 63.0),  # min, max, compare, select
+        _rate("cvt", 126.0),  # 63 packed pairs
+        _rate("exp", 16.0),
+        _rate("shuffle", 32.0),
+        _rate("mac.f32", 125.0),
+        _rate("mac.f64", 64.0, HOPPER),
+        _rate("mac.i32", 64.0, HOPPER),
+        _rate("bytes.smem", 128.0),
+        _rate("reduce.cycles", 60.0, "assumed: latency of one row reduction over a quad"),
+    ),
+    latency_cycles=Figure(0.0, "synchronous"),
+    issue_cycles=Figure(20.0, "assumed: overhead of one vector task"),
+)
+
+LSU = SEU(
+    name="lsu",
+    methods=(Method.LOAD_STORE, Method.ASYNC_COPY),
+    is_async=False,
+    completion=Completion.PROGRAM_ORDER,
+    rates=(
+        _rate("bytes.load", 32.0, "assumed: half an L2 sector pair a cycle"),
+        _rate("bytes.load.shared", 64.0, "assumed"),
+        _rate("bytes.store", 32.0, "assumed"),
+    ),
+    latency_cycles=Figure(500.0, "measured: global atomic round trip 505"),
+    issue_cycles=Figure(20.0, "assumed"),
+)
+
+MEMORIES = (
+    Memory("smem", Figure(227 * 1024, HOPPER), granule_bytes=1024),
+    Memory("reg", Figure(240 * 512, "240 registers of 128 threads, measured: setmaxnreg without spills"), per="role"),
+)
+
+FACTS: tuple[tuple[str, int | str | bool], ...] = (
+    ("bulk_copy_align_bytes", 16),
+    ("threads_per_worker", 128),
+    ("dot_rows", 64),  # rows of one matrix instruction: what a worker owns comes in multiples of it
+    ("dot_columns", 8),
+    ("dot_depth_bytes", 32),
+    ("max_dot_columns", 256),
+    ("dot_a_space", "reg smem"),  # where the row operand may lie
+    ("dot_b_space", "smem"),
+    ("accumulator_space", "reg"),
+    ("register_fixed_regs", 24),  # addresses, counters, row statistics
+    ("worker_regs_1", 240),
+    ("worker_regs_2", 240),
+    ("worker_regs_3", 160),
+    ("producer_regs", 24),
+    ("producer_warps", 4),
+    ("worker_warps", 4),
+    ("smem_reserved_bytes", 1024),  # barriers and alignment
+    ("max_cluster", 8),
+    ("launch_ns", 2500),  # assumed: start of one kernel of a graph
+    ("l2_bytes", 50 * 1024 * 1024),
+)
+
+H200 = Device(
+    name="h200",
+    arch="sm_90a",
+    eu_count=132,
+    clock_ghz=Figure(1.6, "measured: lone launches of random data run at 1.6-1.75 GHz"),
+    seus=(TMA, TENSOR, VECTOR, LSU),
+    memories=MEMORIES,
+    dram_bytes_per_s=Figure(4.65e12, "measured: reading; copies reach 4.0e12"),
+    max_worker_roles=3,
+    facts=FACTS,
+)
