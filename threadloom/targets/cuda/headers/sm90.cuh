@@ -243,8 +243,23 @@ LOOM_DEVICE float round_tf32(float x) { u32 y; asm("cvt.rna.tf32.f32 %0, %1;" : 
 LOOM_DEVICE float exp2_fast(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 LOOM_DEVICE float log2_fast(float x) { float y; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 LOOM_DEVICE float tanh_fast(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
-LOOM_DEVICE i64 floor_div(i64 a, i64 b) { i64 q = a / b; return q - ((a % b != 0) && ((a < 0) != (b < 0))); }
-LOOM_DEVICE i64 floor_mod(i64 a, i64 b) { i64 r = a % b; return r + ((r != 0 && ((r < 0) != (b < 0))) ? b : 0); }
+// NaN if either is NaN, as NumPy's maximum.
+LOOM_DEVICE float fmax_nan(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+LOOM_DEVICE float fmin_nan(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
+LOOM_DEVICE double fmax_nan(double a, double b) { return a > b || a != a ? a : b; }
+LOOM_DEVICE double fmin_nan(double a, double b) { return a < b || a != a ? a : b; }
+template <typename T> LOOM_DEVICE T shift_left(T a, T n) { return n >= 0 && n < (T)(8 * sizeof(T)) ? a << n : 0; }
+template <typename T> LOOM_DEVICE T shift_right(T a, T n) {
+  return n >= 0 && n < (T)(8 * sizeof(T)) ? a >> n : (a < 0 ? (T)-1 : (T)0);
+}
+// Rounding towards minus infinity; 0 where the divisor is 0.
+template <typename T> LOOM_DEVICE T floor_div(T a, T b) {
+  return b == 0 ? 0 : a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+template <typename T> LOOM_DEVICE T floor_mod(T a, T b) {
+  T r = b == 0 ? 0 : a % b;
+  return r + ((r != 0 && ((r < 0) != (b < 0))) ? b : 0);
+}
 
 // Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, and register j holds,
 // in lane l, row l / 4, columns 2 (l % 4) and the next of matrix j.

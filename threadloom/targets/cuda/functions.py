@@ -1,0 +1,167 @@
+"""CUDA C++ spellings: element types, conversions and the elementwise functions of level tile.
+
+Arithmetic on f16, bf16 and f8 values is done in f32; values are rounded to their dtype where they are stored or become
+operands of a product.
+"""
+
+from __future__ import annotations
+
+from threadloom.dtypes import Dtype
+from threadloom.errors import InternalError
+
+# dtype -> (type in memory, type in registers)
+TYPES: dict[str, tuple[str, str]] = {
+    "f64": ("double", "double"),
+    "f32": ("float", "float"),
+    "tf32": ("float", "float"),
+    "f16": ("u16", "float"),
+    "bf16": ("u16", "float"),
+    "f8e4m3": ("u8", "float"),
+    "f8e5m2": ("u8", "float"),
+    "i64": ("i64", "i64"),
+    "i32": ("i32", "i32"),
+    "i8": ("i8", "i32"),
+    "u8": ("u8", "i32"),
+    "u4": ("u8", "i32"),
+    "bool": ("u8", "bool"),
+}
+
+
+def memory_type(dtype: Dtype) -> str:
+    return TYPES[dtype.name][0]
+
+
+def register_type(dtype: Dtype) -> str:
+    return TYPES[dtype.name][1]
+
+
+def from_memory(dtype: Dtype, x: str) -> str:
+    """C expression: the register form of element `x` as it stands in memory."""
+    match dtype.name:
+        case "f16" | "bf16" | "f8e4m3" | "f8e5m2":
+            return f"from_{dtype.name.removeprefix('f8')}({x})"
+        case "bool":
+            return f"({x} != 0)"
+    return x
+
+
+def to_memory(dtype: Dtype, x: str) -> str:
+    match dtype.name:
+        case "f16" | "bf16":
+            return f"to_{dtype.name}({x})"
+        case "f8e4m3" | "f8e5m2":
+            return f"(u8)pack_{dtype.name.removeprefix('f8')}({x}, 0.f)"
+        case "tf32":
+            return f"round_tf32({x})"
+        case "i8" | "u8" | "bool":
+            return f"({memory_type(dtype)})({x})"
+    return x
+
+
+def convert(source: Dtype, target: Dtype, x: str) -> str:
+    """C expression of Cast. Narrow floats are rounded at once, so that a cast is visible in later arithmetic."""
+    if source == target:
+        return x
+    kind = register_type(target)
+    if target.name == "bool":
+        return f"({x} != 0)"
+    value = x if register_type(source) == kind else f"({kind})({x})"
+    match target.name:
+        case "f16" | "bf16" | "f8e4m3" | "f8e5m2":
+            return from_memory(target, to_memory(target, value))
+        case "tf32":
+            return f"round_tf32({value})"
+        case "i8":
+            return f"(i32)(i8)({value})"
+        case "u8":
+            return f"(i32)(u8)({value})"
+        case "u4":
+            return f"(({value}) & 15)"
+    return value
+
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+_FLOAT_CALLS = {
+    "maximum": "fmax_nan({0}, {1})", "minimum": "fmin_nan({0}, {1})", "abs": "fabsf({0})", "floor": "floorf({0})",
+    "ceil": "ceilf({0})", "round": "rintf({0})", "sqrt": "sqrtf({0})", "rsqrt": "rsqrtf({0})", "exp": "expf({0})",
+    "exp2": "exp2_fast({0})", "log": "logf({0})", "log2": "log2f({0})", "tanh": "tanhf({0})", "erf": "erff({0})",
+    "sin": "sinf({0})", "cos": "cosf({0})", "floordiv": "floorf({0} / {1})",
+    "mod": "({0} - floorf({0} / {1}) * {1})", "isnan": "isnan({0})",
+}  # fmt: skip
+
+_INTEGER_CALLS = {
+    "maximum": "max({0}, {1})", "minimum": "min({0}, {1})", "abs": "abs({0})", "floordiv": "floor_div({0}, {1})",
+    "mod": "floor_mod({0}, {1})", "shl": "shift_left({0}, {1})", "shr": "shift_right({0}, {1})",
+}  # fmt: skip
+
+
+def expression(fn: str, operand: Dtype, args: list[str]) -> str:
+    """C expression of Map's `fn` on operands of dtype `operand` (the last operand's)."""
+    if fn == "where":
+        return f"({args[0]} ? {args[1]} : {args[2]})"
+    if fn == "neg":
+        return f"(-{args[0]})"
+    if fn == "not":
+        return f"(!{args[0]})" if operand.kind == "bool" else f"(~{args[0]})"
+    if fn in _INFIX:
+        text = f"({args[0]} {_INFIX[fn]} {args[1]})"
+    elif operand.is_float:
+        text = _FLOAT_CALLS[fn].format(*args)
+        if operand.name == "f64":
+            text = _double(fn, text)
+    elif fn in _INTEGER_CALLS:
+        text = _INTEGER_CALLS[fn].format(*args)
+    else:
+        raise InternalError(f"no CUDA spelling for {fn} on {operand}")
+    if operand.name in ("i8", "u8") and fn not in ("eq", "ne", "lt", "le", "gt", "ge"):
+        return f"(i32)({memory_type(operand)})({text})"  # arithmetic wraps at the dtype's width
+    return text
+
+
+def _double(fn: str, text: str) -> str:
+    if fn == "exp2":
+        return text.replace("exp2_fast(", "exp2(", 1)
+    for name in ("fabs", "floor", "ceil", "rint", "rsqrt", "sqrt", "exp", "log2", "log", "tanh", "erf", "sin", "cos"):
+        text = text.replace(f"{name}f(", f"{name}(")
+    return text
+
+
+# Reduce and Scan: fn -> (identity, combine) by register type
+def identity(fn: str, dtype: Dtype) -> str:
+    """C expression that leaves `fn` unchanged."""
+    match fn:
+        case "sum":
+            return "0"
+        case "prod":
+            return "1"
+        case "any":
+            return "false"
+        case "all":
+            return "true"
+    if dtype.is_float:
+        return "-LOOM_INF" if fn in ("max", "argmax") else "LOOM_INF"
+    bits = 64 if dtype.name == "i64" else 32
+    if fn in ("max", "argmax"):
+        return f"(-{2 ** (bits - 1) - 1}{'LL' if bits == 64 else ''} - 1)"
+    return f"{2 ** (bits - 1) - 1}{'LL' if bits == 64 else ''}"
+
+
+def combine(fn: str, dtype: Dtype, a: str, b: str) -> str:
+    match fn:
+        case "sum":
+            return f"{a} + {b}"
+        case "prod":
+            return f"{a} * {b}"
+        case "any":
+            return f"({a} || {b})"
+        case "all":
+            return f"({a} && {b})"
+        case "max":
+            return expression("maximum", dtype, [a, b])
+        case "min":
+            return expression("minimum", dtype, [a, b])
+    raise InternalError(f"no CUDA spelling for reduction {fn}")

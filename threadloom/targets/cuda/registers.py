@@ -1,0 +1,66 @@
+"""What a role knows while its code is written: which registers hold which value, where the current tiles stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from threadloom.dtypes import Dtype
+from threadloom.targets.cuda.layout import Layout, coordinate
+from threadloom.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """A value held in registers: a C array `name` of `layout.registers` elements, or a plain C expression where
+    `scalar` (rank-0 values, equal in all threads)."""
+
+    name: str
+    dtype: Dtype
+    layout: Layout
+    scalar: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The current tile of an axis, as C expressions: index of its first position, one past its last valid index.
+    `extent` positions belong to the tile; `full`: known to be all valid."""
+
+    first: str
+    stop: str
+    extent: int
+    full: bool
+
+
+@dataclass(slots=True)
+class Scope:
+    """State of one role's emission."""
+
+    writer: Writer
+    registers: dict[str, Registers] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+
+    def fresh(self, name: str) -> str:
+        """A C identifier that keeps the user's name (`acc.1` becomes `acc_1`)."""
+        clean = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "v"
+        if clean[0].isdigit():
+            clean = "v" + clean
+        chosen, n = clean, 1
+        while chosen in self.names or chosen in _RESERVED:
+            n += 1
+            chosen = f"{clean}_{n}"
+        self.names.add(chosen)
+        return chosen
+
+    def index(self, layout: Layout, axis: str, register: str) -> str:
+        """C expression: the index along `axis` of the element in `register`."""
+        place = self.places[axis]
+        threads, registers = coordinate(layout, axis, register)
+        return " + ".join(x for x in (place.first, threads, registers) if x != "0") or "0"
+
+
+_RESERVED = frozenset(
+    "int float double bool char short long unsigned signed void auto if else for while do return break continue switch "
+    "case default const static extern struct class union template typename operator new delete this true false lane "
+    "warp group warp_in_group tile raw smem i r t u8 u16 u32 u64 i8 i32 i64 min max abs exp log sin cos".split()
+)

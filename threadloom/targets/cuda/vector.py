@@ -1,0 +1,244 @@
+"""VECTOR sTasks: elementwise code, reductions and scans on registers.
+
+Consecutive elementwise operations whose results have the same register digits share one unrolled loop; values used
+only inside it are plain variables. Positions of a tile beyond the axis' end hold garbage and stay so: they are
+overwritten with the neutral element where a reduction (or, in `dot.py`, a product) would see them, under a branch that
+is uniform and taken for the last tile only.
+"""
+
+from __future__ import annotations
+
+from threadloom.dtypes import Dtype
+from threadloom.errors import InternalError
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.layout import Layout, Source, register_index
+from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.tile import ops as tile
+
+Elementwise = tile.Map | tile.Cast | tile.Full | tile.Index | tile.Const | tile.Bound
+
+
+def emit_vector(scope: Scope, ops: tuple[tile.Op, ...], layouts: dict[str, Layout], kept: frozenset[str]) -> None:
+    """Write `ops`. `layouts`: layout of every value they make; `kept`: values that later tasks or stores read."""
+    group: list[Elementwise] = []
+    for k, op in enumerate(ops):
+        if isinstance(op, Elementwise):
+            if group and not _same_loop(layouts, group[0], op):
+                _flush(scope, group, layouts, kept | _read_by(ops[k:]))
+                group = []
+            group.append(op)
+            continue
+        _flush(scope, group, layouts, kept | _read_by(ops[k:]))
+        group = []
+        match op:
+            case tile.Reduce():
+                emit_reduce(scope, op, layouts[op.result.name])
+            case tile.Scan():
+                emit_scan(scope, op, layouts[op.result.name])
+            case _:
+                raise InternalError(f"{type(op).__name__} is no vector operation")
+    _flush(scope, group, layouts, kept)
+
+
+def _same_loop(layouts: dict[str, Layout], a: Elementwise, b: Elementwise) -> bool:
+    la, lb = layouts[a.result.name], layouts[b.result.name]
+    return la.of(Source.REGISTER) == lb.of(Source.REGISTER)
+
+
+def _read_by(ops: tuple[tile.Op, ...]) -> frozenset[str]:
+    return frozenset(v.name for op in ops for v in operands(op))
+
+
+def operands(op: tile.Op) -> tuple[tile.Value, ...]:
+    """The values `op` reads (not its subscripts' tensors)."""
+    match op:
+        case tile.Map():
+            return op.args
+        case tile.Cast() | tile.Reduce() | tile.Scan():
+            return (op.arg,)
+        case tile.Full():
+            return (op.value,)
+        case tile.Dot():
+            return op.a, op.b
+        case tile.Store() | tile.AtomicAdd():
+            return (op.value, *subscript_values(op.subscripts))
+        case tile.Load():
+            return subscript_values(op.subscripts)
+        case tile.If():
+            return (op.cond,)
+    return ()
+
+
+def subscript_values(subscripts: tuple[tile.Subscript, ...]) -> tuple[tile.Value, ...]:
+    return tuple(t.value for s in subscripts for t in s.terms if t.value is not None)
+
+
+# ---------------------------------------------------------------- elementwise loops
+
+
+def _flush(scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str]) -> None:
+    if not group:
+        return
+    layout = layouts[group[0].result.name]
+    if layout.registers == 1:
+        for op in group:
+            _define(scope, op, layouts[op.result.name], "0", as_array=op.result.name in needed)
+        return
+    for op in group:
+        if op.result.name in needed:
+            declare(scope, op.result, layouts[op.result.name])
+    w = scope.writer
+    w.line("#pragma unroll")
+    with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
+        local = dict(scope.registers)
+        for op in group:
+            if op.result.name in needed:
+                target = scope.registers[op.result.name]
+                w.line(f"{target.name}[i] = {_expression(scope, op, layouts[op.result.name], 'i')};")
+            else:
+                _define(scope, op, layouts[op.result.name], "i", as_array=False)
+        for op in group:  # variables of the loop are gone after it
+            if op.result.name not in needed:
+                scope.registers.pop(op.result.name, None)
+                if op.result.name in local:
+                    scope.registers[op.result.name] = local[op.result.name]
+
+
+def declare(scope: Scope, value: tile.Value, layout: Layout) -> Registers:
+    """Declare the array of `value` (kept if it has one already: carried values are updated in place)."""
+    known = scope.registers.get(value.name)
+    if known and not known.scalar and known.layout == layout:
+        return known
+    made = Registers(scope.fresh(value.name), value.type.dtype, layout)
+    scope.writer.line(f"{c.register_type(value.type.dtype)} {made.name}[{layout.registers}];")
+    scope.registers[value.name] = made
+    return made
+
+
+def _define(scope: Scope, op: Elementwise, layout: Layout, register: str, as_array: bool) -> None:
+    value = op.result
+    text = _expression(scope, op, layout, register)
+    known = scope.registers.get(value.name)
+    if as_array and value.type.axes:
+        made = known if known and not known.scalar else declare(scope, value, layout)
+        scope.writer.line(f"{made.name}[0] = {text};")
+        return
+    name = scope.fresh(value.name)
+    scope.writer.line(f"const {c.register_type(value.type.dtype)} {name} = {text};")
+    scope.registers[value.name] = Registers(name, value.type.dtype, layout, scalar=True)
+
+
+def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) -> str:
+    match op:
+        case tile.Map():
+            args = [read(scope, a, layout, register) for a in op.args]
+            return _narrow(c.expression(op.fn, op.args[-1].type.dtype, args))
+        case tile.Cast():
+            return c.convert(op.arg.type.dtype, op.result.type.dtype, read(scope, op.arg, layout, register))
+        case tile.Full():
+            return read(scope, op.value, layout, register)
+        case tile.Const():
+            return literal(op.number, op.result.type.dtype)
+        case tile.Bound():
+            place = scope.places[op.axis]
+            return place.first if op.which == "start" else f"min({place.first} + {place.extent}, {place.stop})"
+        case tile.Index():
+            return scope.index(layout, op.axis, register)
+
+
+def _narrow(text: str) -> str:
+    """Drop the outer parentheses of a whole right-hand side."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for k, ch in enumerate(text):
+        depth += (ch == "(") - (ch == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def read(scope: Scope, value: tile.Value, layout: Layout, register: str) -> str:
+    """C expression: the element of `value` that meets register `register` of `layout`."""
+    held = scope.registers.get(value.name)
+    if held is None:
+        raise InternalError(f"{value.name} is not in registers here")
+    if held.scalar:
+        return held.name
+    return f"{held.name}[{_simplify(register_index(layout, held.layout, register))}]"
+
+
+def _simplify(index: str) -> str:
+    return str(eval(index.replace("/", "//"))) if all(ch in "0123456789+-*/%() " for ch in index) else index
+
+
+def literal(number: int | float | bool, dtype: Dtype) -> str:
+    if dtype.kind == "bool":
+        return "true" if number else "false"
+    if not dtype.is_float:
+        return f"{int(number)}{'LL' if abs(int(number)) >= 2**31 else ''}"
+    value = float(number)
+    if value != value:
+        return "__int_as_float(0x7fffffff)"
+    if value in (float("inf"), float("-inf")):
+        return "LOOM_INF" if value > 0 else "-LOOM_INF"
+    return repr(value) if dtype.name == "f64" else f"{value!r}f"
+
+
+# ---------------------------------------------------------------- reductions
+
+
+def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> None:
+    """Give the positions beyond the end of `axis` the value `with_` (they are garbage by definition)."""
+    place = scope.places[axis]
+    if place.full or axis not in held.layout.axes:
+        return
+    w = scope.writer
+    with w.block(f"if ({place.first} + {held.layout.extent(axis)} > {place.stop})"):
+        w.line("#pragma unroll")
+        with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
+            w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {place.stop}) {held.name}[i] = {with_};")
+
+
+def emit_reduce(scope: Scope, op: tile.Reduce, layout: Layout) -> None:
+    """In registers first, then over the lanes that share a row by shuffles."""
+    arg = scope.registers[op.arg.name]
+    dtype = op.result.type.dtype
+    if any(d.axis == op.axis for d in arg.layout.of(Source.WARP) + arg.layout.of(Source.GROUP)):
+        raise InternalError(f"reduction of {op.arg.name} along {op.axis} crosses warps")
+    start = c.identity(op.fn, dtype)
+    overwrite_invalid(scope, arg, op.axis, start)
+    result = declare(scope, op.result, layout)
+    w, n = scope.writer, layout.registers
+    inner = register_index(arg.layout, layout, "i")
+    w.line("#pragma unroll")
+    w.line(f"for (int r = 0; r < {n}; r++) {result.name}[r] = {start};")
+    w.line("#pragma unroll")
+    with w.block(f"for (int i = 0; i < {arg.layout.registers}; i++)"):
+        element = f"{result.name}[{inner}]"
+        value = c.convert(op.arg.type.dtype, dtype, f"{arg.name}[i]")
+        w.line(f"{element} = {c.combine(op.fn, dtype, element, value)};")
+    for mask in _lane_masks(arg.layout, op.axis):
+        w.line("#pragma unroll")
+        shuffled = f"__shfl_xor_sync(0xffffffffu, {result.name}[r], {mask})"
+        w.line(
+            f"for (int r = 0; r < {n}; r++) {result.name}[r] = "
+            f"{c.combine(op.fn, dtype, f'{result.name}[r]', shuffled)};"
+        )
+
+
+def _lane_masks(layout: Layout, axis: str) -> list[int]:
+    """Shuffle distances that combine the lanes along `axis`."""
+    masks, place = [], 1
+    for d in layout.of(Source.LANE):
+        if d.axis == axis:
+            step = 1
+            while step < d.size:
+                masks.append(place * step)
+                step *= 2
+        place *= d.size
+    return masks
+
+
+def emit_scan(scope: Scope, op: tile.Scan, layout: Layout) -> None:
+    raise InternalError(f"scan along {op.axis} has no GPU code yet")

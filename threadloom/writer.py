@@ -1,0 +1,40 @@
+"""Writing readable source text: lines, blocks, notes. The only place where indentation is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Writer:
+    """Collects lines; `indent` spaces per block."""
+
+    def __init__(self, indent: int = 2):
+        self._lines: list[str] = []
+        self._indent = indent
+        self._depth = 0
+
+    def line(self, text: str = "") -> None:
+        self._lines.append(" " * (self._indent * self._depth) + text if text else "")
+
+    def lines(self, text: str) -> None:
+        for one in text.splitlines():
+            self.line(one)
+
+    def note(self, text: str) -> None:
+        """A comment line."""
+        self.line(f"// {text}")
+
+    @contextmanager
+    def block(self, head: str, tail: str = "}") -> Iterator[None]:
+        """`head {` ... `tail`."""
+        self.line(f"{head} {{" if head else "{")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self.line(tail)
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
