@@ -1,0 +1,59 @@
+"""Tiles in shared memory: the swizzled form that bulk copies write and wgmma reads (see headers/sm90.cuh).
+
+A tile has rows (one or several axes, the last fastest) and one contiguous axis. Rows of 128 bytes make a panel; a longer
+contiguous axis takes several panels, each `rows` * 128 bytes, one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.dtypes import Dtype
+
+ROW_BYTES = 128
+ATOM_ROWS = 8  # the swizzle repeats every 8 rows: 1024 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """`base`: C name of the address of slot 0. Extents in elements, already padded to whole panels and atoms."""
+
+    base: str
+    dtype: Dtype
+    row_axes: tuple[tuple[str, int], ...]
+    column_axis: str
+    columns: int
+    slots: int
+
+    @property
+    def rows(self) -> int:
+        count = 1
+        for _, extent in self.row_axes:
+            count *= extent
+        return -(-count // ATOM_ROWS) * ATOM_ROWS
+
+    @property
+    def panel_columns(self) -> int:
+        return ROW_BYTES * 8 // self.dtype.bits
+
+    @property
+    def panels(self) -> int:
+        return -(-self.columns // self.panel_columns)
+
+    @property
+    def panel_bytes(self) -> int:
+        return self.rows * ROW_BYTES
+
+    @property
+    def bytes_per_slot(self) -> int:
+        return self.panels * self.panel_bytes
+
+    def k_major_offset(self, row: int, column: int) -> int:
+        """Bytes from the slot's start to (row, column) for a descriptor: column a multiple of 16 bytes, row of 8."""
+        per_panel = self.panel_columns
+        return (column // per_panel) * self.panel_bytes + row * ROW_BYTES + (column % per_panel) * self.dtype.bits // 8
+
+
+def tile_bytes(dtype: Dtype, rows: int, columns: int) -> int:
+    """Bytes of one slot of a swizzled tile of `rows` x `columns` elements."""
+    return SharedTile("", dtype, (("", rows),), "", columns, 1).bytes_per_slot
