@@ -1,0 +1,131 @@
+"""KERNEL on the command line: `file.py:function`, `file.py` (its only kernel) or an example's name; and `--shape`.
+
+What a file may offer beside the kernel (SHAPE, inputs, reference) is told in examples/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib.util
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from threadloom.cli import UsageError
+from threadloom.errors import CompileError, ThreadloomError, slug
+from threadloom.source import Loc
+
+if TYPE_CHECKING:
+    from threadloom.lang.kernel import Kernel
+
+KERNEL_FILE = slug("kernel-file", "the Python file that should hold the kernel does not run")
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The kernel that KERNEL names, the module it stands in, and the extents that `--shape` gives."""
+
+    name: str
+    module: ModuleType
+    kernel: Kernel
+    shape: dict[str, int]
+
+
+def add_kernel_arguments(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
+    parser.add_argument(
+        "kernel",
+        metavar="KERNEL",
+        nargs="?" if optional else None,
+        help="file.py:function, or an example: " + ", ".join(example_names()),
+    )
+    parser.add_argument(
+        "--shape",
+        metavar="M=4096,N=4096",
+        type=parse_shape,
+        default={},
+        help="extents of the kernel's named dimensions (default: the file's SHAPE)",
+    )
+
+
+def parse_shape(text: str) -> dict[str, int]:
+    """The type of `--shape`: NAME=EXTENT, separated by commas."""
+    shape: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        name, equals, extent = part.partition("=")
+        if not equals or not name.strip().isidentifier() or not extent.strip().isdigit():
+            raise argparse.ArgumentTypeError(f"{part!r} is not NAME=EXTENT, as in M=4096,N=4096")
+        if name.strip() in shape:
+            raise argparse.ArgumentTypeError(f"{name.strip()} is given twice")
+        shape[name.strip()] = int(extent)
+    return shape
+
+
+def choose(text: str, shape: dict[str, int]) -> Chosen:
+    """Find what KERNEL means; UsageError where it can mean nothing."""
+    file, _, function = text.partition(":")
+    if file.endswith(".py"):
+        path = Path(file)
+        if not path.is_file():
+            raise UsageError(f"{file}: no such file")
+    else:
+        path = _examples_folder() / f"{file}.py"
+        if file not in example_names():
+            close = difflib.get_close_matches(file, example_names(), n=1)
+            hint = f"did you mean {close[0]}?" if close else "file.py:function, or one of: " + ", ".join(example_names())
+            raise UsageError(f"no example is called {file!r}\n  try: {hint}")
+    module = load_module(path)
+    name = function or _only_kernel(path, module)
+    found = getattr(module, name, None)
+    if not _is_kernel(found):
+        raise UsageError(f"{path.name} has no kernel {name!r}; it has: {', '.join(_kernels(module)) or 'none'}")
+    return Chosen(name, module, found, {**getattr(module, "SHAPE", {}), **shape})
+
+
+def example_names() -> list[str]:
+    return sorted(p.stem for p in _examples_folder().glob("*.py") if not p.stem.startswith("_"))
+
+
+def load_module(path: Path) -> ModuleType:
+    """Run the file; whatever it raises becomes one message that points into it."""
+    spec = importlib.util.spec_from_file_location(f"loom_kernel_file_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except ThreadloomError:
+        raise
+    except SyntaxError as error:
+        raise CompileError(KERNEL_FILE, error.msg, loc=Loc(str(path), error.lineno or 1, error.offset or 1)) from error
+    except Exception as error:
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        loc = Loc(str(path), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1) if frames else None
+        raise CompileError(KERNEL_FILE, f"{type(error).__name__}: {error}", loc=loc) from error
+    return module
+
+
+def _examples_folder() -> Path:
+    return Path(__file__).parents[1] / "examples"
+
+
+def _kernels(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if _is_kernel(value)]
+
+
+def _is_kernel(value: object) -> bool:
+    from threadloom.lang.kernel import Kernel
+
+    return isinstance(value, Kernel)
+
+
+def _only_kernel(path: Path, module: ModuleType) -> str:
+    """The kernel called like the file, or the file's only one."""
+    names = _kernels(module)
+    if path.stem in names:
+        return path.stem
+    if len(names) == 1:
+        return names[0]
+    raise UsageError(f"{path.name} has {len(names)} kernels: say which, {path.name}:{names[0] if names else 'NAME'}")
