@@ -1,7 +1,7 @@
 """Tiles in shared memory: the swizzled form that bulk copies write and wgmma reads (see headers/sm90.cuh).
 
-A tile has rows (one or several axes, the last fastest) and one contiguous axis. Rows of 128 bytes make a panel; a longer
-contiguous axis takes several panels, each `rows` * 128 bytes, one after the other.
+A tile has rows (one or several axes, the last fastest) and one contiguous axis. Rows of 128 bytes make a panel; a
+longer contiguous axis takes several panels, each `rows` * 128 bytes, one after the other.
 """
 
 from __future__ import annotations

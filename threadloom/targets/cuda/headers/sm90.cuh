@@ -238,6 +238,31 @@ LOOM_DEVICE float from_e5m2(u8 x) {
 }
 LOOM_DEVICE float round_tf32(float x) { u32 y; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x)); return __uint_as_float(y); }
 
+// ---------------------------------------------------------------- vector accesses
+// BYTES (2, 4, 8 or 16) to or from `piece` at an address aligned to them; zeros, or nothing, where not `inside`.
+
+template <int BYTES> struct Bits;
+template <> struct Bits<2> { typedef u16 type; };
+template <> struct Bits<4> { typedef u32 type; };
+template <> struct Bits<8> { typedef uint2 type; };
+template <> struct Bits<16> { typedef uint4 type; };
+
+template <int BYTES, typename T> LOOM_DEVICE void load_vector(T* piece, const T* from, bool inside) {
+  typedef typename Bits<BYTES>::type V;
+  union { V v; T e[BYTES / sizeof(T)]; } bits;
+  bits.v = V();
+  if (inside) bits.v = __ldg((const V*)from);
+#pragma unroll
+  for (int i = 0; i < BYTES / (int)sizeof(T); i++) piece[i] = bits.e[i];
+}
+template <int BYTES, typename T> LOOM_DEVICE void store_vector(T* to, const T* piece, bool inside) {
+  typedef typename Bits<BYTES>::type V;
+  union { V v; T e[BYTES / sizeof(T)]; } bits;
+#pragma unroll
+  for (int i = 0; i < BYTES / (int)sizeof(T); i++) bits.e[i] = piece[i];
+  if (inside) *(V*)to = bits.v;
+}
+
 // ---------------------------------------------------------------- arithmetic
 
 LOOM_DEVICE float exp2_fast(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }

@@ -1,0 +1,248 @@
+"""LOAD, GATHER, STORE and ATOMIC sTasks: bulk tensor copies, and element accesses from registers.
+
+Subscripts become C expressions of the index along each tensor dimension. A bulk copy needs each tile axis to stand
+alone, with coefficient 1, in one dimension; everything else of its subscript is uniform.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.errors import InternalError
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.driver import MapSpec
+from threadloom.targets.cuda.layout import Layout, Source
+from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.vector import read
+from threadloom.tile import ops as tile
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """What is known of a tensor when code is written: which dimension is contiguous (-1: none), and whether base, the
+    other strides and the contiguous extent are multiples of 16 bytes (bulk copies, vector accesses)."""
+
+    tensor: tile.Tensor
+    contiguous_dim: int
+    aligned: bool
+
+
+# ---------------------------------------------------------------- bulk copies
+
+
+def bulk_axes(op: tile.Load | tile.Store) -> tuple[str | None, ...] | None:
+    """The tile axis of each tensor dimension (None: a uniform index); None where no bulk copy can do this access."""
+    found: list[str | None] = []
+    for s in op.subscripts:
+        axes = [t for t in s.terms if t.axis is not None]
+        if any(t.value is not None and t.value.type.axes for t in s.terms):
+            return None
+        tiled = [t for t in axes if t.axis in _tile_axes(op)]
+        if len(tiled) > 1 or any(t.coefficient != 1 for t in tiled):
+            return None
+        found.append(tiled[0].axis if tiled else None)
+    named = [a for a in found if a]
+    return tuple(found) if len(named) == len(set(named)) else None
+
+
+def _tile_axes(op: tile.Load | tile.Store) -> tuple[str, ...]:
+    return op.result.type.axes if isinstance(op, tile.Load) else op.value.type.axes
+
+
+def map_spec(facts: TensorFacts, axes: tuple[str | None, ...], box: dict[str, int], swizzle_bytes: int) -> MapSpec:
+    """Tensor map for boxes of `box` elements along each tile axis (1 along the others)."""
+    dims = order_of_dims(facts)
+    return MapSpec(
+        facts.tensor.name,
+        facts.tensor.dtype.name,
+        dims,
+        tuple(box.get(axes[d], 1) if axes[d] else 1 for d in dims),
+        swizzle_bytes,
+    )
+
+
+def order_of_dims(facts: TensorFacts) -> tuple[int, ...]:
+    """Dimensions innermost (contiguous) first, the others from last to first."""
+    rest = [d for d in reversed(range(len(facts.tensor.dims))) if d != facts.contiguous_dim]
+    return (facts.contiguous_dim, *rest)
+
+
+def emit_bulk_load(
+    scope: Scope, op: tile.Load, facts: TensorFacts, shared: SharedTile, map_name: str, slot: str, barrier: str
+) -> None:
+    """Issue the boxes of one tile into slot `slot`; they complete on `barrier` (its bytes are already expected)."""
+    axes = bulk_axes(op)
+    if axes is None:
+        raise InternalError(f"{op.tensor} cannot be loaded by bulk copies here")
+    boxes = box_extents(shared)
+    base = shared.base + (f" + {slot} * {shared.bytes_per_slot}" if shared.slots > 1 else "")
+    rows_axis, rows = shared.row_axes[0] if shared.row_axes else ("", 1)
+    for panel in range(shared.panels):
+        for row in range(0, rows, boxes.get(rows_axis, rows) or 1):
+            shift = {shared.column_axis: panel * shared.panel_columns, rows_axis: row}
+            at = panel * shared.panel_bytes + row * 128 * (shared.rows // max(1, rows))
+            coordinates = ", ".join(_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
+            scope.writer.line(f"bulk_load({base}{f' + {at}' if at else ''}, &{map_name}, {barrier}, {coordinates});")
+
+
+def box_extents(shared: SharedTile) -> dict[str, int]:
+    """Elements of one box along each axis of the tile: at most one panel wide and 256 rows high."""
+    boxes = {shared.column_axis: min(shared.panel_columns, shared.columns)}
+    for axis, extent in shared.row_axes:
+        boxes[axis] = _largest_piece(extent)
+    return boxes
+
+
+def _largest_piece(extent: int) -> int:
+    pieces = -(-extent // 256)
+    while extent % pieces:
+        pieces += 1
+    return extent // pieces
+
+
+def _index(scope: Scope, subscript: tile.Subscript, shift: dict[str, int]) -> str:
+    """C expression of a uniform index: first positions of axes (moved by `shift`), scalars and the offset."""
+    terms = []
+    for t in subscript.terms:
+        if t.axis is not None:
+            text = scope.places[t.axis].first
+            moved = shift.get(t.axis, 0)
+            text = f"{text} + {moved}" if moved and text != "0" else str(moved) if moved else text
+        else:
+            text = scope.registers[t.value.name].name
+        if text != "0":
+            terms.append(text if t.coefficient == 1 else f"{t.coefficient} * ({text})")
+    if subscript.offset:
+        terms.append(str(subscript.offset))
+    return " + ".join(terms) or "0"
+
+
+# ---------------------------------------------------------------- accesses from registers
+
+
+def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers) -> None:
+    """Each thread loads the elements its layout gives it; elements outside the tensor are 0."""
+    w, layout = scope.writer, result.layout
+    vector = vector_elems(op.subscripts, facts, layout)
+    tensor = facts.tensor
+    if layout.registers == 1:
+        w.line(f"{result.name}[0] = {_load_expression(scope, op, tensor, layout, '0')};")
+        return
+    w.line("#pragma unroll")
+    with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
+        if vector == 1:
+            w.line(f"{result.name}[i] = {_load_expression(scope, op, tensor, layout, 'i')};")
+            return
+        indices = _element_indices(scope, op.subscripts, layout, "i")
+        kind = c.memory_type(tensor.dtype)
+        w.line(f"{kind} piece[{vector}];")
+        inside = _inside(tensor, indices)
+        address = f"&{tensor.name}[{_offset(tensor, indices)}]"
+        w.line(f"load_vector<{vector * tensor.dtype.bits // 8}>(piece, {address}, {inside});")
+        w.line("#pragma unroll")
+        w.line(f"for (int e = 0; e < {vector}; e++) {result.name}[i + e] = {c.from_memory(tensor.dtype, 'piece[e]')};")
+
+
+def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts, layout: Layout) -> None:
+    """Each thread stores (or adds) the elements it holds; replicated elements are stored by one thread."""
+    w, tensor = scope.writer, facts.tensor
+    atomic = isinstance(op, tile.AtomicAdd)
+    vector = 1 if atomic else vector_elems(op.subscripts, facts, layout)
+    source = op.value.type.dtype
+    owner = _owner(layout)
+    with w.block(f"if ({owner})" if owner else ""):
+        w.line("#pragma unroll")
+        with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
+            indices = _element_indices(scope, op.subscripts, layout, "i")
+            inside = _inside(tensor, indices, _valid(scope, op.value, layout))
+            address = f"&{tensor.name}[{_offset(tensor, indices)}]"
+
+            def element(register: str) -> str:
+                return c.to_memory(
+                    tensor.dtype, c.convert(source, tensor.dtype, read(scope, op.value, layout, register))
+                )
+
+            if atomic:
+                w.line(f"if ({inside}) atomicAdd({address}, {element('i')});")
+            elif vector == 1:
+                w.line(f"if ({inside}) *({address}) = {element('i')};")
+            else:
+                w.line(f"{c.memory_type(tensor.dtype)} piece[{vector}];")
+                w.line("#pragma unroll")
+                w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {element('i + e')};")
+                w.line(f"store_vector<{vector * tensor.dtype.bits // 8}>({address}, piece, {inside});")
+
+
+def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: Layout, register: str) -> str:
+    indices = _element_indices(scope, op.subscripts, layout, register)
+    value = c.from_memory(tensor.dtype, f"{tensor.name}[{_offset(tensor, indices)}]")
+    return f"{_inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
+
+
+def _element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout: Layout, register: str) -> list[str]:
+    """C expression of the index along each tensor dimension for the element in `register`."""
+    out = []
+    for s in subscripts:
+        terms = []
+        for t in s.terms:
+            if t.value is not None:
+                text = read(scope, t.value, layout, register)
+            elif t.axis in layout.axes:
+                text = scope.index(layout, t.axis, register)
+            else:
+                text = scope.places[t.axis].first
+            if text != "0":
+                terms.append(text if t.coefficient == 1 else f"{t.coefficient} * ({text})")
+        if s.offset:
+            terms.append(str(s.offset))
+        out.append(" + ".join(terms) or "0")
+    return out
+
+
+def _offset(tensor: tile.Tensor, indices: list[str]) -> str:
+    return " + ".join(f"(i64)({x}) * {tensor.name}_stride{d}" for d, x in enumerate(indices)) or "0"
+
+
+def _inside(tensor: tile.Tensor, indices: list[str], more: list[str] | None = None) -> str:
+    tests = [f"(u32)({x}) < (u32){dim_name(d)}" for x, d in zip(indices, tensor.dims, strict=True) if x != "0"]
+    return " && ".join(tests + (more or [])) or "true"
+
+
+def dim_name(dim: tile.Dim) -> str:
+    return str(dim) if isinstance(dim, int) else f"dim_{dim}"
+
+
+def _valid(scope: Scope, value: tile.Value, layout: Layout) -> list[str]:
+    """Tests that an element belongs to its tile: needed where a tile can end inside the tensor."""
+    tests = []
+    for axis in value.type.axes:
+        place = scope.places[axis]
+        if not place.full and axis in layout.axes:
+            tests.append(f"{scope.index(layout, axis, 'i')} < {place.stop}")
+    return tests
+
+
+def _owner(layout: Layout) -> str:
+    """C condition that holds in one of the threads that hold the same element."""
+    tests = []
+    for source, variable in ((Source.LANE, "lane"), (Source.WARP, "warp_in_group")):
+        place = 1
+        for d in layout.of(source):
+            if not d.axis and d.size > 1:
+                tests.append(f"({variable} / {place}) % {d.size} == 0" if place > 1 else f"{variable} % {d.size} == 0")
+            place *= d.size
+    return " && ".join(tests)
+
+
+def vector_elems(subscripts: tuple[tile.Subscript, ...], facts: TensorFacts, layout: Layout) -> int:
+    """Elements of one access: the first register digit, where it runs along the contiguous dimension, aligned."""
+    digits = layout.of(Source.REGISTER)
+    if not digits or not facts.aligned or facts.contiguous_dim < 0 or digits[0].stride != 1:
+        return 1
+    s = subscripts[facts.contiguous_dim]
+    if len(s.terms) != 1 or s.terms[0].axis != digits[0].axis or s.terms[0].coefficient != 1 or s.offset:
+        return 1
+    elsewhere = [t.axis for d, o in enumerate(subscripts) if d != facts.contiguous_dim for t in o.terms]
+    bits = digits[0].size * facts.tensor.dtype.bits
+    return digits[0].size if digits[0].axis not in elsewhere and bits in (16, 32, 64, 128) else 1
