@@ -1,0 +1,84 @@
+"""The checker: proves an sProgram right for every trip count and every completion order, or says what is wrong.
+
+Needs: an SProgram and the Device it was made for. Shares no code with the policies.
+Proved, by happens-before (`check_order.py`): no deadlock; phases and counts of ring signals (`check_phases.py`); every
+read gets the content it means, no slot is overwritten while it is used, proxy fences, nothing in flight at the end
+(`check_data.py`); names, units, memory (`check_static.py`). `check_trips.py` says why the trip counts tried stand for
+all.
+Not handled: values that depend on data-dependent guards are taken as always written; memory outside the EU.
+Source: DESIGN.md "checker"; PipeThreader (OSDI'25) section 5 has `check_valid` for capacity only.
+"""
+
+from __future__ import annotations
+
+from threadloom.errors import CompileError, InternalError, slug
+from threadloom.machine.devices import device as device_named
+from threadloom.machine.model import Device
+from threadloom.sched.check_data import DataChecker, check_exit, check_issued
+from threadloom.sched.check_findings import Finding, Findings
+from threadloom.sched.check_order import OrderBuilder, check_progress
+from threadloom.sched.check_phases import check_counts, check_phases
+from threadloom.sched.check_static import check_static
+from threadloom.sched.check_trips import trip_cases
+from threadloom.sched.ops import SProgram
+from threadloom.sched.semantics import Places, Reference, Trips, streams
+from threadloom.task.ops import Kind
+
+REFUSED = slug("schedule-refused", "the checker found that a schedule could deadlock or compute a wrong value")
+
+
+def check(program: SProgram, device: Device | None = None, *, first_only: bool = True) -> list[Finding]:
+    """The findings of the smallest trip counts that show any (of all, if not `first_only`); [] is a proof."""
+    device = device or device_named(program.device)
+    findings = check_static(program, device)
+    if findings:
+        return findings.list()
+    for trips in trip_cases(program):
+        check_execution(program, device, trips, findings)
+        if findings and first_only:
+            break
+    return findings.list()
+
+
+def check_execution(program: SProgram, device: Device, trips: Trips, findings: Findings) -> None:
+    """Check the executions with these trip counts."""
+    eus = cluster_eus(program)
+    text = str(trips)
+    builder = OrderBuilder(program, device, streams(program, trips, eus))
+    order = builder.build()
+    check_counts(order, builder.signals, findings, text)
+    if not check_progress(order, builder.signals, findings, text):
+        return
+    check_phases(order, findings, text)
+    places = Places(program)
+    checker = DataChecker(program, order, Reference(program, trips, places), eus, findings, text)
+    checker.check()
+    check_issued(checker, implicit_tasks(program))
+    check_exit(order, findings, text)
+
+
+def cluster_eus(program: SProgram) -> int:
+    """How many EUs must be looked at together: those of a cluster if they share a buffer."""
+    return program.partition.cluster if any(b.multicast > 1 for b in program.buffers) else 1
+
+
+def implicit_tasks(program: SProgram) -> set[str]:
+    """Scalar tasks: every role computes them where it needs them."""
+    return {task.name for task in program.graph.tasks if task.kind is Kind.SCALAR}
+
+
+def refuse_unproved(program: SProgram, device: Device | None = None) -> None:
+    """Raise where the checker finds anything; for plans that a user wrote or edited."""
+    if found := check(program, device):
+        raise CompileError(
+            REFUSED,
+            f"the schedule of {program.graph.kernel.name} is not safe: {found[0]}",
+            why=f"{len(found)} finding(s) by the checker",
+            try_="mend the schedule, or let a policy make it",
+        )
+
+
+def require_proved(program: SProgram, device: Device | None = None) -> None:
+    """Raise an InternalError where the checker finds anything; for plans that our own policies made."""
+    if found := check(program, device):
+        raise InternalError(f"policy {program.policy} made an unsafe schedule: " + "; ".join(map(str, found[:3])))

@@ -1,0 +1,112 @@
+"""Which trip counts stand for all trip counts.
+
+Let w be the largest distance, in instances of a loop, over which two uses of one slot or one ring entry are compared
+(its slots plus the largest dependence distance), S the stages.
+
+*Order.* The happens-before graph of n iterations is contained in that of n+1, both shifted by 0 (iterations added at
+the end) and by 1 (added in front): every edge is between fixed places of the program at a fixed distance in running
+instances or is the order of a role, and added iterations only add edges. Everything the checker demands concerns two
+instances at most w apart. So a demand in n+1 > w+1 iterations is the image of one in n, and if it holds there it holds
+here: all n up to max(2S+2, w+2) suffice. For several runs of a loop (outer iterations), iterations outside the
+instances between the two, and outer iterations whose runs lie outside, can be taken away by the same argument. What
+remains are runs with w+1 iterations in all: every way to write w+1 as a sum is one case (beyond a limit, a sample).
+
+*Deadlock.* A shortest circle of waits visits each chain of ordered events (a role, a group FIFO) once, so it spans at
+most (number of chains) * (w + S) instances: one case that long.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+from threadloom.sched.ops import SProgram
+from threadloom.sched.semantics import GROUPS, Trips, stages_of
+
+MOST_SUMS = 64
+MOST_LONG = 96
+
+
+def repeats(program: SProgram) -> bool:
+    """Whether loop 0 runs for several tiles of one EU."""
+    return program.partition.persistent or bool(program.partition.sequential)
+
+
+def window(program: SProgram) -> int:
+    """The largest distance in instances over which two uses of a slot or entry are compared."""
+    slots = max((x.slots for x in (*program.buffers, *program.signals)), default=1)
+    distance = max((edge.distance for edge in program.graph.edges), default=0)
+    return slots + distance
+
+
+def trip_cases(program: SProgram) -> list[Trips]:
+    """The trip counts to check, small ones first."""
+    inner = [loop.id for loop in program.graph.loops if loop.id != 0]
+    outer_stages = stages_of(program, 0)
+    outer = range(2 * outer_stages + 3) if repeats(program) else range(1, 2)
+    cases: dict[str, Trips] = {}
+
+    def add(outer_trips: int, counts: dict[int, tuple[int, ...]]) -> None:
+        trips = Trips({0: (outer_trips,), **counts})
+        cases.setdefault(str(trips), trips)
+
+    depth = max((stages_of(program, loop) for loop in inner), default=1)
+    most = max(2 * depth + 2, window(program) + 2)
+    for m, n in product(outer, range(most + 1) if inner else (1,)):
+        if m <= 3 or n <= 2:
+            add(m, {loop: (n,) for loop in inner})
+    if len(inner) > 1:
+        for counts in product((0, 1, 2, most), repeat=min(len(inner), 3)):
+            add(1, {loop: (counts[at % len(counts)],) for at, loop in enumerate(inner)})
+    if repeats(program):
+        if inner:
+            for parts in _sums(window(program) + 1):
+                add(len(parts), {loop: parts for loop in inner})
+            for parts in _mixed(most):
+                add(len(parts), {loop: parts for loop in inner})
+        else:
+            add(window(program) + 2, {})
+    long = min(MOST_LONG, _chains(program) * (window(program) + depth))
+    add(1, {loop: (long,) for loop in inner[:1]} | {loop: (most,) for loop in inner[1:]})
+    if repeats(program) and not inner:
+        add(long, {})
+    return sorted(cases.values(), key=_size)
+
+
+def _chains(program: SProgram) -> int:
+    groups = sum(signal.kind in GROUPS for signal in program.signals)
+    eus = 2 if program.partition.cluster > 1 else 1
+    return eus * len(program.roles) * (1 + groups)
+
+
+def _size(trips: Trips) -> int:
+    outer = trips.counts[0][0]
+    inner = [counts for loop, counts in trips.counts.items() if loop != 0]
+    return outer + sum(counts[run % len(counts)] for counts in inner for run in range(outer))
+
+
+def _sums(total: int) -> list[tuple[int, ...]]:
+    """All ways to write `total` as an ordered sum of positive numbers; a fixed sample of them where they are many."""
+    every = range(1 << (total - 1))
+    if len(every) <= MOST_SUMS:
+        masks = list(every)
+    else:
+        masks = sorted({0, len(every) - 1, *random.Random(total).sample(every, MOST_SUMS - 2)})
+    sums = []
+    for mask in masks:
+        parts, run = [], 1
+        for bit in range(total - 1):
+            if mask >> bit & 1:
+                parts.append(run)
+                run = 1
+            else:
+                run += 1
+        sums.append((*parts, run))
+    return sums
+
+
+def _mixed(most: int) -> list[tuple[int, ...]]:
+    """Sequences with empty and uneven runs."""
+    rng = random.Random(most)
+    fixed = [(0, 1), (1, 0, 1), (0, 0, most), (most, 0, 1), (2, 0, 0, 3)]
+    return fixed + [tuple(rng.randrange(most + 1) for _ in range(4)) for _ in range(4)]

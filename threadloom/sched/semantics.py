@@ -1,0 +1,316 @@
+"""The meaning of an sProgram as code: what each role executes, and which instance of each value every task means.
+
+`docs/sprogram.md` is the text of this page. Two things are made here, for given trip counts:
+
+* `streams`: per role the list of `Step`s it executes (loops unrolled, stages applied, running instances counted);
+* `Reference`: the task graph run in its own order, which says what content every read of every task instance expects
+  and in which place (running instance of the tile, so slot) each content lies.
+
+The checker and the simulator stand on it; it shares no code with the policies that make sPrograms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from threadloom.errors import InternalError
+from threadloom.machine.model import Completion
+from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Instr, Issue, Section, SProgram, Wait, Why
+from threadloom.task.ops import Loop, STask, TaskGraph, Tile
+
+GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
+
+
+@dataclass(frozen=True)
+class Trips:
+    """Trip counts: run number r of loop L has `counts[L][r % len(counts[L])]` iterations."""
+
+    counts: Mapping[int, tuple[int, ...]]
+
+    def __str__(self) -> str:
+        return ", ".join(f"loop {k}: {'/'.join(map(str, v))}" for k, v in sorted(self.counts.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInstance:
+    """Running instance `instance` of sTask `task` in its loop."""
+
+    task: str
+    instance: int
+
+    def __str__(self) -> str:
+        return f"{self.task}[{self.instance}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One executed (or, for Issues into a group FIFO, skipped: `active` False) instruction of a role on EU `eu`.
+
+    `local` counts within the run of the loop, `running` over all its runs.
+    """
+
+    role: str
+    eu: int
+    loop: int
+    position: int  # in the section
+    instr: Instr
+    local: int
+    running: int
+    active: bool = True
+
+    def __str__(self) -> str:
+        return f"{describe(self.instr)} at instance {self.running} in {self.role}"
+
+
+def describe(instr: Instr) -> str:
+    """The instruction in a few words, for messages."""
+    match instr:
+        case Issue(task=task, seu=seu):
+            return f"issue {task} on {seu}"
+        case Wait(signal=signal, reason=reason):
+            return f"wait {signal} ({reason.why}: {reason.src} -> {reason.dst} over {reason.buffer})"
+        case Arrive(signal=signal):
+            return f"arrive {signal}"
+        case Fence(buffer=buffer, before=before, after=after):
+            return f"fence {buffer} {before}->{after}"
+        case Inner(loop=loop):
+            return f"run loop {loop}"
+    return type(instr).__name__.lower()
+
+
+# ---------------------------------------------------------------- loops and their runs
+
+
+@dataclass(frozen=True)
+class LoopRuns:
+    """All runs of one loop: trip count and first running instance of each."""
+
+    counts: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        return self.starts[-1] + self.counts[-1] if self.counts else 0
+
+
+def loop_runs(graph: TaskGraph, trips: Trips) -> dict[int, LoopRuns]:
+    """Runs of every loop of the tree: a loop runs once per instance of its parent, loop 0 once."""
+    runs: dict[int, LoopRuns] = {}
+    pending = sorted(graph.loops, key=lambda loop: depth(graph, loop))
+    for loop in pending:
+        times = 1 if loop.parent is None else runs[loop.parent].total
+        given = trips.counts.get(loop.id, (1,))
+        counts = tuple(given[r % len(given)] for r in range(times))
+        starts, at = [], 0
+        for n in counts:
+            starts.append(at)
+            at += n
+        runs[loop.id] = LoopRuns(counts, tuple(starts))
+    return runs
+
+
+def loop_of(graph: TaskGraph, loop: int) -> Loop:
+    return next(item for item in graph.loops if item.id == loop)
+
+
+def depth(graph: TaskGraph, loop: Loop) -> int:
+    levels = 0
+    while loop.parent is not None:
+        loop, levels = loop_of(graph, loop.parent), levels + 1
+    return levels
+
+
+def stages_of(program: SProgram, loop: int) -> int:
+    """Stages of `loop`: as planned, and never fewer than the instructions of its sections use."""
+    planned = next((plan.stages for plan in program.loops if plan.loop == loop), 1)
+    used = (i.stage for s in program.sections if s.loop == loop for i in s.instrs)
+    return max(planned, 1 + max(used, default=0))
+
+
+# ---------------------------------------------------------------- streams
+
+
+def streams(program: SProgram, trips: Trips, eus: int = 1) -> dict[tuple[int, str], list[Step]]:
+    """What each role of each of `eus` EUs (of one cluster) executes, in order."""
+    runs = loop_runs(program.graph, trips)
+    stages = {loop.id: stages_of(program, loop.id) for loop in program.graph.loops}
+    kinds = {signal.name: signal.kind for signal in program.signals}
+    sections = {(s.loop, s.role): s for s in program.sections}
+    result: dict[tuple[int, str], list[Step]] = {}
+    for eu in range(eus):
+        for role in program.roles:
+            result[eu, role.name] = _stream(role.name, eu, sections, runs, stages, kinds)
+    return result
+
+
+def _stream(
+    role: str,
+    eu: int,
+    sections: dict[tuple[int, str], Section],
+    runs: dict[int, LoopRuns],
+    stages: dict[int, int],
+    kinds: dict[str, Completion],
+) -> list[Step]:
+    out: list[Step] = []
+
+    def visit(loop: int, run: int) -> None:
+        section = sections.get((loop, role))
+        if section is None or loop not in runs:
+            return
+        n, start = runs[loop].counts[run], runs[loop].starts[run]
+        for t in range(n + stages[loop] - 1):
+            for position, instr in enumerate(section.instrs):
+                i = t - instr.stage
+                active = 0 <= i < n
+                if isinstance(instr, Inner):
+                    if active:
+                        visit(instr.loop, start + i)
+                elif active:
+                    out.append(Step(role, eu, loop, position, instr, i, start + i))
+                elif isinstance(instr, Issue) and kinds.get(instr.completes) in GROUPS:
+                    out.append(Step(role, eu, loop, position, instr, i, start + i, active=False))
+
+    visit(0, 0)
+    return out
+
+
+def wait_target(step: Step, slots: int) -> int | None:
+    """The running instance whose completion a ring Wait waits for; None where it passes at once (section 5)."""
+    assert isinstance(step.instr, Wait)
+    reason = step.instr.reason
+    match reason.why:
+        case Why.DEPENDENCE:
+            return None if step.local < reason.distance else step.running - reason.distance
+        case Why.SLOT_FREE:
+            return step.running - slots
+        case Why.ORDER:
+            return step.running - reason.distance
+
+
+# ---------------------------------------------------------------- tiles and places
+
+
+class Places:
+    """Which tile a value belongs to, whose instances it counts, and which buffer a role uses for it."""
+
+    def __init__(self, program: SProgram):
+        self.graph = program.graph
+        self.tiles: dict[str, Tile] = {tile.name: tile for tile in program.graph.tiles}
+        self._class = _carried_classes(program.graph)
+        self._by_class = {self._class[n]: n for n in self.tiles if n in self._class}
+        self._buffers = {(b.tile, b.role): b for b in program.buffers}
+        self._loops = {task.name: task.loop for task in program.graph.tasks}
+        self.split_axes = {t.axis for t in program.partition.tiles if t.worker_extent < t.extent}
+
+    def tile(self, value: str) -> str | None:
+        """The tile that holds `value`, or None where the value needs no place."""
+        if value in self.tiles:
+            return value
+        return self._by_class.get(self._class.get(value, ""))
+
+    def home(self, tile: str) -> int:
+        """The loop whose running instance counts the tile's instances."""
+        carriers = [
+            loop for loop in self.graph.loops
+            if any(self.tile(value.name) == tile for carried in loop.carried for value in carried)
+        ]  # fmt: skip
+        if carriers:
+            outermost = min(carriers, key=lambda loop: depth(self.graph, loop))
+            return outermost.parent if outermost.parent is not None else 0
+        producers = self.tiles[tile].producers
+        return self._loops.get(producers[0], 0) if producers else 0
+
+    def buffer(self, tile: str, role: str) -> Buffer | None:
+        return self._buffers.get((tile, role)) or self._buffers.get((tile, ""))
+
+    def is_split(self, tile: str) -> bool:
+        """Whether the workers each own a part of it."""
+        return bool(self.split_axes.intersection(self.tiles[tile].type.axes))
+
+
+def _carried_classes(graph: TaskGraph) -> dict[str, str]:
+    """Value name -> representative of all values that one carried tile holds in turn."""
+    parent: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while parent.setdefault(name, name) != name:
+            name = parent[name]
+        return name
+
+    for loop in graph.loops:
+        for carried in loop.carried:
+            for value in carried[1:]:
+                parent[find(value.name)] = find(carried[0].name)
+    return {name: find(name) for name in parent}
+
+
+# ---------------------------------------------------------------- what every read means
+
+
+@dataclass(slots=True)
+class Use:
+    """A task instance in the reference order: for each value read its tile and writer; the tiles it writes."""
+
+    order: int
+    reads: list[tuple[str, TaskInstance | None]] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+
+
+class Reference:
+    """The task graph executed in its own order: `uses` of all task instances, `place` of each content."""
+
+    def __init__(self, program: SProgram, trips: Trips, places: Places):
+        self.graph, self.places = program.graph, places
+        self.runs = loop_runs(program.graph, trips)
+        self.uses: dict[TaskInstance, Use] = {}
+        self.place: dict[tuple[str, TaskInstance], int] = {}
+        self._homes = {tile: places.home(tile) for tile in places.tiles}
+        self._tasks = {task.name: task for task in program.graph.tasks}
+        self._loops = {loop.id: loop for loop in program.graph.loops}
+        self._writer: dict[str, TaskInstance] = {}
+        self._now: dict[int, int] = {}
+        if self.runs[0].counts:
+            self._run(0, 0)
+
+    def _run(self, loop_id: int, run: int) -> None:
+        loop = self._loops[loop_id]
+        for init, arg, _, _ in loop.carried:
+            self._copy(init.name, arg.name)
+        start = self.runs[loop_id].starts[run]
+        for i in range(self.runs[loop_id].counts[run]):
+            self._now[loop_id] = start + i
+            for item in loop.items:
+                if isinstance(item, int):
+                    self._run(item, start + i)
+                else:
+                    self._execute(self._tasks[item], start + i)
+            following = [(arg.name, self._writer.get(next_.name)) for _, arg, next_, _ in loop.carried]
+            for arg, writer in following:
+                self._set(arg, writer)
+        for _, arg, _, result in loop.carried:
+            self._copy(arg.name, result.name)
+
+    def _copy(self, source: str, target: str) -> None:
+        self._set(target, self._writer.get(source))
+
+    def _set(self, value: str, writer: TaskInstance | None) -> None:
+        if writer is None:
+            self._writer.pop(value, None)
+        else:
+            self._writer[value] = writer
+
+    def _execute(self, task: STask, instance: int) -> None:
+        me = TaskInstance(task.name, instance)
+        use = Use(len(self.uses))
+        for value in task.reads:
+            if (tile := self.places.tile(value)) is not None:
+                use.reads.append((tile, self._writer.get(value)))
+        for value in task.writes:
+            self._writer[value] = me
+            if (tile := self.places.tile(value)) is not None:
+                use.writes.append(tile)
+                self.place[tile, me] = self._now[self._homes[tile]]
+        if me in self.uses:
+            raise InternalError(f"task {me} stands twice in the loop tree")
+        self.uses[me] = use
