@@ -1,0 +1,72 @@
+"""Every environment variable of ours, with its meaning. No other one is read; another one that is set is an error.
+
+At most ten: what a program needs to say often belongs in an argument.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from threadloom.errors import CompileError, InternalError, slug
+
+PREFIX = "LOOM_"
+UNKNOWN = slug("unknown-variable", "an environment variable starts with LOOM_ but is none of ours")
+BAD_VALUE = slug("bad-variable", "an environment variable of ours has a value that it cannot have")
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    name: str
+    default: str
+    meaning: str
+
+
+VARIABLES: dict[str, Variable] = {
+    variable.name: variable
+    for variable in (
+        Variable("LOOM_THREADS", "0", "CPU workers per parallel region; 0: what OpenMP says (OMP_NUM_THREADS, cores)"),
+        Variable(
+            "LOOM_CACHE", "", "folder of compiled code and measurements; default ~/.cache/threadloom, `off`: none"
+        ),
+        Variable("LOOM_CLANG", "", "path of the clang that CUDA C++ is compiled with"),
+        Variable("LOOM_DUMP", "", "folder that gets every stage of every compiled kernel, numbered"),
+        Variable("LOOM_OPENMP", "", "path of the OpenMP runtime to use instead of the one that is found"),
+    )
+}
+
+
+def read(name: str) -> str:
+    """The value of one of our variables, or its default. Complains about variables that look like ours but are not."""
+    if name not in VARIABLES:
+        raise InternalError(f"{name} is not in the registry of environment variables")
+    check()
+    return os.environ.get(name, VARIABLES[name].default)
+
+
+def check() -> None:
+    """Refuse unknown `LOOM_*` variables: a typing mistake must not silently mean the default."""
+    for name in os.environ:
+        if name.startswith(PREFIX) and name not in VARIABLES:
+            known = ", ".join(VARIABLES)
+            raise CompileError(UNKNOWN, f"unknown environment variable {name}", try_=f"one of: {known}")
+
+
+def threads() -> int:
+    """LOOM_THREADS as a number; 0 leaves the choice to the runtime."""
+    text = read("LOOM_THREADS")
+    if not text.isdecimal() or int(text) > 4096:
+        raise CompileError(BAD_VALUE, f"LOOM_THREADS is {text!r}", why="it is a number of workers from 0 to 4096")
+    return int(text)
+
+
+def cache_folder() -> Path | None:
+    """Where compiled code is kept between runs; None if that is switched off."""
+    text = read("LOOM_CACHE")
+    if text == "off":
+        return None
+    if text:
+        return Path(text).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "threadloom"

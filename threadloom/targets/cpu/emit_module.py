@@ -1,0 +1,56 @@
+"""What the functions of one module share while they are emitted: metadata numbers, outlined functions, callees."""
+
+from __future__ import annotations
+
+import re
+
+from threadloom.par.ops import Module
+from threadloom.par.printing import type_text
+
+
+class ModuleText:
+    def __init__(self, module: Module, threads: bool):
+        self.module, self.threads = module, threads
+        self.functions: list[str] = []
+        self.forks = False  # whether some function starts OpenMP workers
+        self.uses_arena = False
+        self._by_name = {function.name: function for function in module.functions}
+        self._outlined: set[str] = set()
+        numbers = [int(match) for name, _ in module.metadata for match in re.findall(r"^!(\d+)$", name)]
+        self._next_metadata = max(numbers, default=-1) + 1
+        self._metadata: list[str] = [f"{name} = {node}" for name, node in module.metadata]
+        self._nontemporal = ""
+
+    def new_metadata(self, node: str) -> str:
+        """A new node; SELF in `node` stands for its own name."""
+        name = f"!{self._next_metadata}"
+        self._next_metadata += 1
+        self._metadata.append(f"{name} = {node.replace('SELF', name)}")
+        return name
+
+    def nontemporal(self) -> str:
+        self._nontemporal = self._nontemporal or self.new_metadata("!{i32 1}")
+        return self._nontemporal
+
+    def metadata_lines(self) -> list[str]:
+        return self._metadata
+
+    def unique_function_name(self, wanted: str) -> str:
+        name, count = wanted, 0
+        while name in self._by_name or name in self._outlined:
+            count += 1
+            name = f"{wanted}.{count}"
+        self._outlined.add(name)
+        return name
+
+    def knows(self, name: str) -> bool:
+        """Whether the module defines or declares `name` itself."""
+        return name in self._by_name
+
+    def function_type(self, callee: str) -> str:
+        """How a call must spell the type of `callee`: "" for plain functions, the full type for variadic ones."""
+        function = self._by_name.get(callee)
+        if function is None or not function.variadic:
+            return ""
+        params = ", ".join([*(type_text(param.value.type) for param in function.params), "..."])
+        return f"{type_text(function.result)} ({params})"
