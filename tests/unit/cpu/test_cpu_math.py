@@ -1,0 +1,107 @@
+"""Largest errors of the vector math, against float64, in units of the result's last place."""
+
+import ctypes
+import math
+
+import numpy as np
+import pytest
+
+from threadloom.par.builder import ModuleBuilder
+from threadloom.par.ops import F32, F64, I64, PTR, Float, Vector
+from threadloom.targets.cpu.jit import Code, compile_module
+from threadloom.targets.cpu.math import FUNCTIONS, math_function
+
+LANES = {F32: (8, 16, 1), F64: (4, 8, 1)}
+DTYPES = {F32: np.float32, F64: np.float64}
+ULPS = {"exp": 2, "exp2": 2.5, "log": 2, "log2": 2, "tanh": 3, "erf": 3, "sin": 3, "cos": 3}
+COUNT = 1 << 14
+
+
+@pytest.fixture(scope="module")
+def code() -> Code:
+    """One loop per function, element type and width."""
+    m = ModuleBuilder()
+    for name in FUNCTIONS:
+        for element, widths in LANES.items():
+            for lanes in widths:
+                _build_loop(m, name, element, lanes)
+    return compile_module(m.build())
+
+
+def _build_loop(m: ModuleBuilder, name: str, element: Float, lanes: int) -> None:
+    params = [("x", PTR, "noalias"), ("y", PTR, "noalias"), ("n", I64)]
+    with m.function(f"{name}.{element.kind}.{lanes}", params, exported=True) as b:
+        x, y, n = b.args
+        type_ = Vector(lanes, element) if lanes > 1 else element
+        with b.loop(0, n, lanes) as loop:
+            b.store(math_function(b, name, b.load(type_, b.gep(element, x, loop.iv))), b.gep(element, y, loop.iv))
+        b.ret()
+
+
+def run(code: Code, name: str, element: Float, lanes: int, x: np.ndarray) -> np.ndarray:
+    function = code.function(f"{name}.{element.kind}.{lanes}", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    y = np.empty_like(x)
+    assert x.size % lanes == 0
+    function(x.ctypes.data, y.ctypes.data, x.size)
+    return y
+
+
+def reference(name: str, x: np.ndarray) -> np.ndarray:
+    x = x.astype(np.float64)
+    with np.errstate(all="ignore"):
+        return np.vectorize(math.erf)(x) if name == "erf" else getattr(np, name)(x)
+
+
+def inputs(name: str, dtype: type) -> np.ndarray:
+    random = np.random.default_rng(7)
+    span = {np.float32: 87.0, np.float64: 700.0}[dtype]
+    match name:
+        case "exp":
+            x = random.uniform(-span, span, COUNT)
+        case "exp2":
+            x = random.uniform(-span * 1.43, span * 1.43, COUNT)
+        case "log" | "log2":
+            x = np.exp(random.uniform(-span, span, COUNT))
+            x[: COUNT // 2] = random.uniform(0.5, 2.0, COUNT // 2)
+        case "sin" | "cos":
+            x = random.uniform(-1e5, 1e5, COUNT)
+            x[: COUNT // 2] = random.uniform(-4, 4, COUNT // 2)
+        case _:
+            x = random.normal(0, 2, COUNT)
+            x[: COUNT // 4] *= 1e-3
+    return x.astype(dtype)
+
+
+@pytest.mark.parametrize("element", [F32, F64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_error_in_ulps(code, name, element):
+    x = inputs(name, DTYPES[element])
+    exact = reference(name, x)
+    scale = np.spacing(np.abs(exact).astype(x.dtype)).astype(np.float64)
+    if name in ("sin", "cos"):  # near a zero of a large argument the last place of x itself is the limit
+        scale = np.maximum(scale, np.spacing(x.dtype.type(0.25)))
+    results = [run(code, name, element, lanes, x) for lanes in LANES[element]]
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    ulps = np.abs(results[0].astype(np.float64) - exact) / scale
+    assert ulps.max() <= ULPS[name] + (1 if element is F64 else 0), (x[ulps.argmax()], ulps.max())
+
+
+@pytest.mark.parametrize("element", [F32, F64], ids=["f32", "f64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_values(code, name, element):
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 3e38, -3e38, 1e-3, -1e-3, 200, -200, 1100, -1100, 0.5])
+    x = x.astype(DTYPES[element])
+    if name in ("sin", "cos"):
+        x[np.abs(x) > 1e9] = np.nan
+    expected = reference(name, x)
+    with np.errstate(over="ignore"):
+        expected = expected.astype(x.dtype)
+    tiny = np.finfo(x.dtype).tiny
+    expected[np.abs(expected) < tiny] = 0
+    for lanes in LANES[element]:
+        result = run(code, name, element, lanes, x)
+        finite = np.isfinite(expected)
+        np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+        np.testing.assert_array_equal(result[~finite & ~np.isnan(expected)], expected[~finite & ~np.isnan(expected)])
+        np.testing.assert_allclose(result[finite], expected[finite], rtol=1e-5 if element is F32 else 1e-12, atol=tiny)
