@@ -1,0 +1,17 @@
+"""Runtime functions that lowered code calls; their bodies are in threadloom/cuda/runtime."""
+
+from __future__ import annotations
+
+from threadloom.cuda.lower.traverse import walk
+from threadloom.par.ops import If, Leaf, Op, Yield
+
+# (ptr file, i32 line): reports a barrier that only a part of the block reached, and does not return
+DIVERGENT_BARRIER = "__loom_divergent_barrier"
+
+
+def is_report(op: Op) -> bool:
+    """An `if` that does nothing but report: once is as good as once per work-item."""
+    if not isinstance(op, If) or op.results:
+        return False
+    inside = [inner for inner in walk((op,)) if inner is not op and not isinstance(inner, Yield)]
+    return bool(inside) and all(isinstance(i, Leaf) and i.attrs.callee == DIVERGENT_BARRIER for i in inside)

@@ -1,0 +1,331 @@
+"""The plan of fission and interchange: the body of a loop over work-items as a tree of barrier-free segments.
+
+    parallel threads (%t) ... {             Run(segment 0)
+      A                                     Counted(for %i ...)
+      for %i = ... {                          Run(segment 1)
+        B                                     Run(segment 2)
+        barrier threads             ->      Run(segment 3)
+        C
+      }
+      D
+    }
+
+A *segment* becomes its own loop over work-items. Control flow with barriers inside moves outside those loops:
+its condition is scalar (one value for all), or it is *masked*: the segments inside run only for the work-items whose
+byte in a mask array is set. Values that change along control flow (carried values, results of ifs) live in a *slot*,
+an array with one element per work-item; `split_cut.py` decides which other values get one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from threadloom.cuda.lower.calls import is_marker
+from threadloom.cuda.lower.scalars import Scalars
+from threadloom.cuda.lower.separators import contains_meeting, has_meeting, is_meeting
+from threadloom.cuda.lower.traverse import last_values
+from threadloom.errors import InternalError
+from threadloom.par.ops import (
+    I1,
+    Barrier,
+    Block,
+    Condition,
+    Const,
+    For,
+    If,
+    Leaf,
+    Level,
+    Op,
+    Operand,
+    Parallel,
+    Type,
+    Value,
+    While,
+    Yield,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One element per work-item; an i1 takes a byte."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """At the end of a segment: `slot` of this work-item becomes `value`. All values are read before any is stored."""
+
+    slot: Slot
+    value: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """At the end of a segment, for every work-item: `slot` = the segment's own mask and `cond` (None: true)."""
+
+    slot: Slot
+    cond: Operand | None
+    negated: bool = False
+
+
+@dataclass(slots=True)
+class Segment:
+    number: int
+    mask: Slot | None
+    loops: tuple[int, ...]  # the loops with barriers around it
+    ops: list[Op] = field(default_factory=list)
+    keeps: list[Keep] = field(default_factory=list)
+    masks: list[Mask] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.ops or self.keeps or self.masks)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Runs once, outside the loops over work-items."""
+
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    segment: Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A barrier of an outer level that stays where the segments meet."""
+
+    op: Barrier
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """`mask` is None: the condition is scalar. Else each side runs where any work-item takes it."""
+
+    op: If
+    then: tuple[Item, ...]
+    otherwise: tuple[Item, ...]
+    mask: Slot | None = None
+    otherwise_mask: Slot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    op: For
+    body: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    op: While
+    before: tuple[Item, ...]
+    after: tuple[Item, ...]
+    mask: Slot | None = None
+
+
+Item = Scalar | Run | Meeting | Branch | Counted | Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    parallel: Parallel
+    items: tuple[Item, ...]
+    segments: tuple[Segment, ...]
+    slot_of: dict[str, Slot]  # carried values and results: the slot that holds them
+    scalars: Scalars
+
+
+def plan_split(parallel: Parallel, scalars: Scalars) -> SplitPlan:
+    planner = _Planner(parallel.level, scalars)
+    items, _ = planner.region(parallel.body, None, ())
+    return SplitPlan(parallel, items, tuple(planner.segments), planner.slot_of, scalars)
+
+
+class _Planner:
+    def __init__(self, level: Level, scalars: Scalars):
+        self.level, self.scalars = level, scalars
+        self.segments: list[Segment] = []
+        self.slot_of: dict[str, Slot] = {}
+        self._loops = 0
+
+    def region(self, block: Block, mask: Slot | None, loops: tuple[int, ...]) -> tuple[tuple[Item, ...], Segment]:
+        """The items of `block`, and its last segment, which the caller may give more to do."""
+        items: list[Item] = []
+        segment = self._open(mask, loops)
+        for op in block.ops:
+            if isinstance(op, Yield | Condition) or (isinstance(op, Leaf) and is_marker(op)):
+                continue
+            if contains_meeting(op, self.level):
+                before = segment if isinstance(op, If) else _last_run(items, segment)
+                items.append(Run(segment))
+                items.extend(self._meeting(op, before, mask, loops))
+                segment = self._open(mask, loops)
+            elif self.scalars.is_scalar_op(op):
+                items.append(Scalar(op))
+            else:
+                segment.ops.append(op)
+        end = _last_run(items, segment)
+        items.append(Run(segment))
+        return tuple(items), end
+
+    def _open(self, mask: Slot | None, loops: tuple[int, ...]) -> Segment:
+        segment = Segment(len(self.segments), mask, loops)
+        self.segments.append(segment)
+        return segment
+
+    def _slot(self, value: Value, *others: Value) -> Slot:
+        slot = Slot(value.name, value.type)
+        for holder in (value, *others):
+            self.slot_of[holder.name] = slot
+        return slot
+
+    def _meeting(self, op: Op, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Sequence[Item]:
+        """`segment` is the one before `op`: it starts the carried values and sets the masks."""
+        match op:
+            case If():
+                return [self._if(op, segment, mask, loops)]
+            case For():
+                return [self._for(op, segment, mask, loops)]
+            case While():
+                return [self._while(op, segment, mask, loops)]
+            case Leaf():  # the grid's barrier, seen from a thread
+                return [Meeting(Barrier(Level.BLOCKS, op.loc))]
+        if not is_meeting(op, self.level):
+            raise InternalError(f"not a meeting of {self.level}: {op!r}")
+        return []
+
+    # ------------------------------------------------------------ if
+
+    def _if(self, op: If, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Branch:
+        if self.scalars.is_scalar(op.cond):
+            then, then_end = self.region(op.then, mask, loops)
+            otherwise, otherwise_end = self.region(op.otherwise, mask, loops)
+            for result, yes, no in zip(op.results, last_values(op.then), last_values(op.otherwise), strict=True):
+                if not self.scalars.is_scalar(result):
+                    slot = self._slot(result)
+                    then_end.keeps.append(Keep(slot, yes))
+                    otherwise_end.keeps.append(Keep(slot, no))
+            return Branch(op, then, otherwise)
+        slots = [self._slot(result) for result in op.results]
+        sides: list[tuple[tuple[Item, ...], Slot | None]] = []
+        for side, negated in ((op.then, False), (op.otherwise, True)):
+            if has_meeting(side.ops, self.level):
+                sides.append(self._masked_side(op, side, negated, slots, segment, loops))
+            else:
+                self._plain_side(op, side, negated, slots, segment)
+                sides.append(((), None))
+        (then, then_mask), (otherwise, otherwise_mask) = sides
+        return Branch(op, then, otherwise, then_mask, otherwise_mask)
+
+    def _masked_side(self, op: If, side: Block, negated: bool, slots: list[Slot], segment: Segment,
+                     loops: tuple[int, ...]) -> tuple[tuple[Item, ...], Slot]:  # fmt: skip
+        own = Slot(f"mask.{len(self.segments)}", I1)
+        segment.masks.append(Mask(own, op.cond, negated))
+        items, end = self.region(side, own, loops)
+        end.keeps.extend(Keep(slot, value) for slot, value in zip(slots, last_values(side), strict=True))
+        return items, own
+
+    def _plain_side(self, op: If, side: Block, negated: bool, slots: list[Slot], segment: Segment) -> None:
+        """The side without barriers joins the segment before the if: its work-items may exit here, and an exited
+        work-item's accesses come before those behind the next barrier."""
+        values = tuple(Value(f"{slot.name}.plain", slot.type) for slot in slots)
+        if len(side.ops) <= 1 and not values:
+            return
+        idle = Block((Yield(tuple(zero(value.type) for value in values)),))
+        then, otherwise = (idle, side) if negated else (side, idle)
+        segment.ops.append(If(op.cond, then, otherwise, values, op.loc))
+        segment.keeps.extend(Keep(slot, value) for slot, value in zip(slots, values, strict=True))
+
+    # ------------------------------------------------------------ loops
+
+    def _for(self, op: For, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Counted:
+        if not all(self.scalars.is_scalar(bound) for bound in (op.lower, op.upper, op.step)):
+            raise InternalError(f"for with a barrier at {op.loc} has bounds that vary: it should have become a while")
+        slots = self._start(op.args, op.inits, segment)
+        for arg, result in zip(op.args, op.results, strict=True):
+            if arg.name in slots:
+                self.slot_of[result.name] = slots[arg.name]
+        body, end = self.region(op.body, mask, self._deeper(loops))
+        self._advance(op.args, last_values(op.body), slots, end)
+        return Counted(op, body)
+
+    def _while(self, op: While, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Repeat:
+        condition = op.before.ops[-1]
+        if not isinstance(condition, Condition):
+            raise InternalError(f"while at {op.loc} has no condition")
+        masked = not self.scalars.is_scalar(condition.cond)
+        slots = self._start(op.args, op.inits, segment)
+        own = mask
+        if masked:
+            own = Slot(f"mask.{len(self.segments)}", I1)
+            segment.masks.append(Mask(own, None))
+        inside = self._deeper(loops)
+        before, before_end = self.region(op.before, own, inside)
+        self._forward(op, condition, slots, before_end)
+        if masked and own is not None:
+            before_end.masks.append(Mask(own, condition.cond))
+        after, after_end = self.region(op.after, own, inside)
+        self._advance(op.args, last_values(op.after), slots, after_end)
+        return Repeat(op, before, after, own if masked else None)
+
+    def _deeper(self, loops: tuple[int, ...]) -> tuple[int, ...]:
+        self._loops += 1
+        return (*loops, self._loops)
+
+    def _start(self, args: tuple[Value, ...], inits: tuple[Operand, ...], segment: Segment) -> dict[str, Slot]:
+        slots: dict[str, Slot] = {}
+        for arg, init in zip(args, inits, strict=True):
+            if not self.scalars.is_scalar(arg):
+                slots[arg.name] = self._slot(arg)
+                segment.keeps.append(Keep(slots[arg.name], init))
+        return slots
+
+    def _advance(self, args: tuple[Value, ...], values: tuple[Operand, ...], slots: dict[str, Slot],
+                 end: Segment) -> None:  # fmt: skip
+        for arg, value in zip(args, values, strict=True):
+            if arg.name in slots and value != arg:
+                end.keeps.append(Keep(slots[arg.name], value))
+
+    def _forward(self, op: While, condition: Condition, slots: dict[str, Slot], end: Segment) -> None:
+        """What leaves the condition: a carried value that is passed on as it is shares its slot."""
+        for value, after_arg, result in zip(condition.values, op.after_args, op.results, strict=True):
+            if self.scalars.is_scalar(result) and self.scalars.is_scalar(after_arg):
+                continue
+            if isinstance(value, Value) and value.name in slots:
+                slot = slots[value.name]
+            else:
+                slot = Slot(result.name, result.type)
+                end.keeps.append(Keep(slot, value))
+            self.slot_of[result.name] = slot
+            if not self.scalars.is_scalar(after_arg):
+                self.slot_of[after_arg.name] = slot
+
+
+def _last_run(items: list[Item], segment: Segment) -> Segment:
+    """Where ends of a region go: an empty `segment` right behind a barrier leaves them to the segment before it
+    (slots belong to one work-item, so barriers do not order them)."""
+    if not segment.ops and items and isinstance(items[-1], Run) and items[-1].segment.mask == segment.mask:
+        return items[-1].segment
+    return segment
+
+
+def zero(type_: Type) -> Const:
+    """A value of `type_` that nobody reads."""
+    from threadloom.par.ops import Float, Int, Ptr
+
+    match type_:
+        case Ptr():
+            return Const(type_, "null")
+        case Int(1):
+            return Const(type_, "false")
+        case Int():
+            return Const(type_, "0")
+        case Float("float" | "double"):
+            return Const(type_, "0.000000e+00")
+    return Const(type_, "zeroinitializer")
