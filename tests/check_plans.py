@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from threadloom import dtypes
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import (
@@ -176,3 +178,22 @@ def gemm_core() -> SProgram:
         loops=(LoopPlan(0, 1.0, 1, (), ()), LoopPlan(1, 1.0, 1, (), ())),
         policy="by hand",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """A made-up profile of one task."""
+
+    occupancy: float
+    demand: float
+    latency: float
+
+
+GEMM_COSTS = {
+    "zero": Cycles(50, 0.5, 50),
+    "load_a": Cycles(250, 1, 950),
+    "load_b": Cycles(500, 1, 1200),
+    "dot": Cycles(512, 1, 576),
+    "cast": Cycles(300, 0.6, 300),
+    "store": Cycles(400, 1, 900),
+}
