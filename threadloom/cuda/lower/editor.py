@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from threadloom.cuda.lower.traverse import Renaming, rename, walk
 from threadloom.par.builder import Builder, ModuleBuilder
-from threadloom.par.ops import Array, Block, Const, Function, Int, Module, Op, Operand, Value
+from threadloom.par.ops import Array, Block, Const, Function, Int, Leaf, Module, Op, Operand, Value
 from threadloom.par.walk import arguments, results
 
 _COPY_NUMBER = re.compile(r"(\.\d+)+$")
@@ -61,7 +61,9 @@ class Editor(Builder):
     def finish(self, function: Function) -> Module:
         """The module with `function` in its place and with the declarations and globals that were added."""
         if self.top and function.body is not None:
-            function = replace(function, body=Block((*self.top, *function.body.ops)))
+            ops = function.body.ops  # behind the sizes that earlier passes put there: they may be needed
+            place = next((i for i, op in enumerate(ops) if not isinstance(op, Leaf)), len(ops))
+            function = replace(function, body=Block((*ops[:place], *self.top, *ops[place:])))
         added = self.additions.build()
         known = {existing.name for existing in self.original.functions}
         functions = tuple(function if old.name == function.name else old for old in self.original.functions)
