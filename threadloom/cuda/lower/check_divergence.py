@@ -122,7 +122,9 @@ class _Checker:
     def _while(self, op: While, aside: bool) -> None:
         condition = op.before.ops[-1]
         assert isinstance(condition, Condition)
-        if self.scalars.is_scalar(condition.cond):
+        always = not self.scalars.is_scalar(condition.cond) and self.exits.exits(self.places[id(op)])
+        if self.scalars.is_scalar(condition.cond) or always:
+            aside = aside or always
             new = replace(op, before=self._block(op.before, aside), after=self._block(op.after, aside))
             self.editor.ops.append(new)
             return

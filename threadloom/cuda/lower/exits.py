@@ -89,6 +89,10 @@ class Exits:
                         found.append((index, constant))
         return found
 
+    def exits(self, place: Place) -> bool:
+        """Whoever comes to `place` has nothing left to do."""
+        return self._idle(place, {})
+
     # ------------------------------------------------------------ running the rest
 
     def _idle(self, place: Place, known: Known) -> bool:

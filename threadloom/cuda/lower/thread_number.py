@@ -22,7 +22,7 @@ def item_count(editor: Editor, parallel: Parallel) -> Operand:
     """How many work-items there are (i64), computed at the editor's place."""
     total: Operand = Const(I64, "1")
     for lower, upper in zip(parallel.lowers, parallel.uppers, strict=True):
-        total = editor.mul(total, editor.cast("zext", editor.sub(upper, lower), I64), name="items")
+        total = editor.mul(total, editor.cast("zext", editor.sub(upper, lower), I64, name="items"), name="items")
     return total
 
 

@@ -1,0 +1,45 @@
+"""Barrier lowering on IR text: each file in cuda_lower/ names passes, gives IR, and says what must come out.
+
+    ; passes: split-threads        the passes to run, in order
+    ; expect: TEXT                 a line of the result contains TEXT; expectations match in order
+    ; never: TEXT                  no line of the result contains TEXT
+    ; count: N TEXT                exactly N lines contain TEXT
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from threadloom.cuda.lower.pipeline import PASSES
+from threadloom.par.text import parse, print_module
+
+FOLDER = Path(__file__).parent / "cuda_lower"
+BY_NAME = {step.name: step for step in PASSES}
+
+
+def _directives(source: str, kind: str) -> list[str]:
+    head = f"; {kind}:"
+    return [line.removeprefix(head).strip() for line in source.splitlines() if line.startswith(head)]
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.par")), ids=lambda path: path.stem)
+def test_lowering_file(path: Path) -> None:
+    source = path.read_text()
+    module = parse(source, str(path))
+    for name in ", ".join(_directives(source, "passes")).split(", "):
+        module = BY_NAME[name].apply(module)
+    text = print_module(module)
+    assert parse(text) == module
+    lines = [line.strip() for line in text.splitlines()]
+    place = 0
+    for wanted in _directives(source, "expect"):
+        found = next((i for i in range(place, len(lines)) if wanted in lines[i]), None)
+        assert found is not None, f"after line {place}: no {wanted!r} in\n{text}"
+        place = found + 1
+    for unwanted in _directives(source, "never"):
+        assert not [line for line in lines if unwanted in line], text
+    for directive in _directives(source, "count"):
+        number, _, wanted = directive.partition(" ")
+        assert len([line for line in lines if wanted in line]) == int(number), f"{directive}\n{text}"
