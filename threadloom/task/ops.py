@@ -41,7 +41,11 @@ class Method(StrEnum):
 @dataclass(frozen=True, slots=True)
 class STask:
     """`ops` is its index-based tensor expression in tile operations, in order; `axes` its loop axes (union of the
-    axes of what it touches); `loop` the id of the loop it stands in (0: the grid body)."""
+    axes of what it touches); `loop` the id of the loop it stands in (0: the grid body).
+
+    `reads` are values of other sTasks; scalar parameters are not listed, and constants, index values, tile bounds
+    and sizes are not passed around: each sTask that needs one has the operation among its own `ops`. A DOT may end
+    with the addition to a carried accumulator: ops = (Dot, Map add)."""
 
     name: str
     kind: Kind
@@ -67,20 +71,22 @@ class Edge:
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A value that crosses from one sTask to another and so needs a place: a buffer candidate. A loop-carried value
-    and its successor share one Tile (`carried` names the loop)."""
+    and its successor share one Tile (`carried` names the loop, the outermost where it is carried through several).
+    `values` names all values that live in it; both branches of an If write the same one."""
 
     name: str
     type: TileType
     producers: tuple[str, ...]
     consumers: tuple[str, ...]
     carried: int | None = None
+    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
     """A node of the loop tree. id 0 is the grid body (axes: the grid's); others are Streams in program order.
-    `items` are names of sTasks and ids of loops in program order; `guard` names the scalar value of an enclosing If
-    (and its wanted truth) under which the loop's items run, or None."""
+    `items` are names of sTasks and ids of loops in an order that executes correctly. Scalar tasks of loop 0 that
+    bound its own later axes run as soon as the axes they depend on are known."""
 
     id: int
     parent: int | None

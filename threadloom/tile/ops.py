@@ -226,7 +226,8 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class LoopAxis:
-    """A loop's axis with its index range [start, stop); None means 0 and the dim's size."""
+    """A loop's axis with its index range [start, stop), cut to [0, size of the dim); None means no bound. Tiles are
+    counted from the range's start."""
 
     axis: Axis
     start: Value | None = None
