@@ -22,7 +22,6 @@ from threadloom.sched.check_static import check_static
 from threadloom.sched.check_trips import trip_cases
 from threadloom.sched.ops import SProgram
 from threadloom.sched.semantics import Places, Reference, Trips, streams
-from threadloom.task.ops import Kind
 
 REFUSED = slug("schedule-refused", "the checker found that a schedule could deadlock or compute a wrong value")
 
@@ -53,18 +52,13 @@ def check_execution(program: SProgram, device: Device, trips: Trips, findings: F
     places = Places(program)
     checker = DataChecker(program, order, Reference(program, trips, places), eus, findings, text)
     checker.check()
-    check_issued(checker, implicit_tasks(program))
+    check_issued(checker)
     check_exit(order, findings, text)
 
 
 def cluster_eus(program: SProgram) -> int:
     """How many EUs must be looked at together: those of a cluster if they share a buffer."""
     return program.partition.cluster if any(b.multicast > 1 for b in program.buffers) else 1
-
-
-def implicit_tasks(program: SProgram) -> set[str]:
-    """Scalar tasks: every role computes them where it needs them."""
-    return {task.name for task in program.graph.tasks if task.kind is Kind.SCALAR}
 
 
 def refuse_unproved(program: SProgram, device: Device | None = None) -> None:

@@ -18,6 +18,7 @@ from threadloom.sched.check_findings import Finding, Findings
 from threadloom.sched.check_order import Order, Run
 from threadloom.sched.ops import Fence, SProgram
 from threadloom.sched.semantics import Places, Reference, TaskInstance
+from threadloom.task.ops import Kind
 
 ALL = -1
 
@@ -48,6 +49,7 @@ class DataChecker:
         self.program, self.order, self.reference, self.eus = program, order, reference, eus
         self.findings, self.trips = findings, trips
         self.places: Places = reference.places
+        self.implicit = implicit_tasks(program)
         self.workers = [role.name for role in program.roles if role.kind == "worker"]
         self.issuers: dict[tuple[int, TaskInstance], list[Run]] = defaultdict(list)
         for run in order.runs:
@@ -88,10 +90,9 @@ class DataChecker:
             message = f"{run.who} reads {tile} before anything wrote it"
             self.report("undefined-read", message, "", run.who.task, tile, run)
             return []
-        buffer = self.places.buffer(tile, role)
-        if buffer is None:
-            self._check_direct(run, tile, content, writes)
+        if content.task in self.implicit:
             return []
+        buffer = self.places.buffer(tile, role)
         split = self.places.is_split(tile) and len(self.issuers[run.step.eu, run.who]) > 1
         part = self.workers.index(role) if split and role in self.workers else ALL
         slot = self.reference.place[tile, content] % buffer.slots
@@ -99,20 +100,6 @@ class DataChecker:
             eu = run.step.eu
             return [Access(run, f, buffer.name, slot, part, eu, True, content) for f in range(self.eus)]
         return [Access(run, run.step.eu, buffer.name, slot, part, ALL, writes, content)]
-
-    def _check_direct(self, run: Run, tile: str, content: TaskInstance, writes: bool) -> None:
-        """A value without a buffer: made by the same role, on a synchronous unit, earlier."""
-        if writes or content == run.who:
-            return
-        makers = [r for r in self.issuers[run.step.eu, content] if r.step.role == run.step.role]
-        if not makers:
-            if self.issuers[run.step.eu, content]:
-                message = f"{run.who} in {run.step.role} reads {tile}, which has no buffer and is made in another role"
-                self.report("no-place", message, content.task, run.who.task, tile, run)
-            return
-        if not all(self.order.before(maker.done, run.start) for maker in makers):
-            message = f"{run.who} may read {tile} before {content} has made it"
-            self.report("read-too-early", message, content.task, run.who.task, tile, run)
 
     # ------------------------------------------------------------ one slot
 
@@ -137,7 +124,7 @@ class DataChecker:
     def _check_read(self, writers: list[Access], reader: Access, content: TaskInstance) -> None:
         meeting = [w for w in writers if w.meets(reader)]
         if not meeting:
-            message = f"nothing that {reader.run.step.role} can see of {reader.buffer} is written by {content}"
+            message = f"{content} writes nothing that {reader.run.step.role} could see in {reader.buffer}"
             self.report("no-writer", message, content.task, reader.run.who.task, reader.buffer, reader.run)
         for write in meeting:
             if not self._done_before(write, reader):
@@ -192,8 +179,8 @@ class DataChecker:
         if access.writes:
             return True
         use = self.reference.uses[access.run.who]
-        tiles = (self.places.buffer(tile, access.run.step.role) for tile in use.writes)
-        return any(buffer is not None and buffer.name == access.buffer for buffer in tiles)
+        written = (self.places.buffer(tile, access.run.step.role) for tile in use.writes)
+        return any(buffer.name == access.buffer for buffer in written)
 
     def _needs_fence(self, write: Access, later: Access) -> bool:
         """A generic write before an async access, with no fence of the writing role between them."""
@@ -207,14 +194,21 @@ class DataChecker:
 # ---------------------------------------------------------------- whole-execution conditions
 
 
-def check_issued(checker: DataChecker, implicit: set[str]) -> None:
-    """Every task instance is issued: once by one role, or by all workers. `implicit` tasks need no Issue."""
+def implicit_tasks(program: SProgram) -> set[str]:
+    """Scalar tasks: every role computes them where it needs them; an Issue only marks the place."""
+    return {task.name for task in program.graph.tasks if task.kind is Kind.SCALAR}
+
+
+def check_issued(checker: DataChecker) -> None:
+    """Every task instance is issued: once by one role, or by all workers."""
     findings, trips = checker.findings, checker.trips
     workers = set(checker.workers)
     for who in checker.reference.uses:
+        if who.task in checker.implicit:
+            continue
         for eu in range(checker.eus):
             roles = [run.step.role for run in checker.issuers.get((eu, who), [])]
-            if not roles and who.task not in implicit:
+            if not roles:
                 message = f"{who} is never issued"
                 findings.add(Finding("not-issued", message, who.task, "", "", "", who.instance), trips)
             elif len(roles) > 1 and (len(set(roles)) < len(roles) or set(roles) != workers):

@@ -189,8 +189,7 @@ class OrderBuilder:
 
     def written(self, task: str, role: str) -> list[Buffer]:
         tiles = (self.places.tile(value) for value in self.tasks[task].writes)
-        found = (self.places.buffer(tile, role) for tile in tiles if tile is not None)
-        return [buffer for buffer in found if buffer is not None]
+        return [self.places.buffer(tile, role) for tile in tiles if tile is not None]
 
     def _targets(self, eu: int, reason: Reason) -> range:
         buffer = self.buffers.get(reason.buffer)

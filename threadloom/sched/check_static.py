@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from threadloom.machine.model import SEU, Completion, Device
 from threadloom.sched.check_findings import Finding, Findings, along
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Prefetch, Section, Signal, SProgram, Wait
-from threadloom.sched.semantics import GROUPS, describe, stages_of
+from threadloom.sched.semantics import GROUPS, Places, describe, stages_of
 from threadloom.task.ops import Kind, STask
 
 STORES = (Kind.STORE, Kind.ATOMIC)
@@ -81,9 +81,15 @@ def check_units(program: SProgram, device: Device, findings: Findings) -> None:
     tasks = {task.name: task for task in program.graph.tasks}
     units = {unit.name: unit for unit in device.seus}
     signals = {signal.name: signal for signal in program.signals}
+    places = Places(program)
     for section, instr in instructions(program):
         if isinstance(instr, Issue):
             task, unit = tasks[instr.task], units[instr.seu]
+            tiles = (places.tile(value) for value in (*task.reads, *task.writes) if unit.is_async)
+            for tile in (t for t in tiles if t and places.tiles[t].type.axes):
+                if not places.buffer(tile, section.role).space:
+                    message = f"{instr.task} on {instr.seu} is asynchronous, and tile {tile} has no buffer"
+                    findings.add(Finding("no-place", message, instr.task, "", tile, section.role))
             if instr.method not in unit.methods or instr.method not in task.methods:
                 message = f"{instr.task} cannot run on {instr.seu} by {instr.method}"
                 findings.add(Finding("wrong-unit", message, instr.task, "", "", section.role))

@@ -221,8 +221,10 @@ class Places:
         producers = self.tiles[tile].producers
         return self._loops.get(producers[0], 0) if producers else 0
 
-    def buffer(self, tile: str, role: str) -> Buffer | None:
-        return self._buffers.get((tile, role)) or self._buffers.get((tile, ""))
+    def buffer(self, tile: str, role: str) -> Buffer:
+        """The buffer that `role` uses for `tile`; where the program has none, a single slot of the role's own."""
+        found = self._buffers.get((tile, role)) or self._buffers.get((tile, ""))
+        return found or Buffer(f"{tile}@{role}", tile, "", 0, 1, role=role)
 
     def is_split(self, tile: str) -> bool:
         """Whether the workers each own a part of it."""

@@ -138,7 +138,7 @@ class _Simulation:
             for role in self.program.roles:
                 tiles = (places.tile(value) for value in task.writes)
                 buffers = (places.buffer(tile, role.name) for tile in tiles if tile is not None)
-                found[task.name, role.name] = sum(b.bytes_per_slot for b in buffers if b is not None)
+                found[task.name, role.name] = sum(b.bytes_per_slot for b in buffers)
         return found
 
     def _plan_orders(self) -> None:
@@ -403,7 +403,7 @@ class _Simulation:
             me = TaskInstance(o.task, o.step.running)
             for tile, content in [*use.reads, *((tile, me) for tile in use.writes)]:
                 buffer = places.buffer(tile, o.step.role)
-                if buffer is not None and content is not None:
+                if buffer.space and content is not None and (tile, content) in reference.place:
                     key = (buffer.name, reference.place[tile, content])
                     start, end = held.get(key, (o.start, o.done))
                     held[key] = (min(start, o.start), max(end, o.done))
