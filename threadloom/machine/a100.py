@@ -80,13 +80,13 @@ A100 = Device(
     ),
     memories=(
         Memory("smem", Figure(163 * 1024, AMPERE), granule_bytes=128),
-        Memory("reg", Figure(255 * 512, AMPERE), per="role"),
+        Memory("reg", Figure(255 * 1024, "255 registers of 256 threads"), per="role"),
     ),
     dram_bytes_per_s=Figure(2.039e12, "NVIDIA A100 80GB data sheet"),
-    max_worker_roles=2,
+    max_worker_roles=1,
     facts=(
-        ("threads_per_worker", 128),
-        ("dot_rows", 64),  # four warps of mma m16n8k16
+        ("threads_per_worker", 256),
+        ("dot_rows", 16),  # mma m16n8k16; eight warps share the tile
         ("dot_columns", 8),
         ("dot_depth_bytes", 32),
         ("max_dot_columns", 256),
@@ -95,8 +95,7 @@ A100 = Device(
         ("accumulator_space", "reg"),
         ("register_fixed_regs", 40),
         ("worker_regs_1", 255),
-        ("worker_regs_2", 255),
-        ("worker_warps", 4),
+        ("worker_warps", 8),
         ("smem_reserved_bytes", 1024),
         ("max_cluster", 1),
         ("launch_ns", 2500),

@@ -175,6 +175,7 @@ def build(facts: CpuFacts) -> Device:
             ("dot_a_space", "l1 l2"),
             ("dot_b_space", "l1 l2"),
             ("accumulator_space", "l2"),
+            ("exp_on_fma_ports", True),
         ),
     )
 

@@ -1,0 +1,108 @@
+"""From modulo schedules to an sProgram: buffers, signals, sections, loop plans.
+
+before: Placement and one Modulo per loop. after: an SProgram that check.py proves. The synchronisation itself is in
+`waits.py`. Source: PipeThreader, section 4 (sProgram, Append, Wait).
+"""
+
+from __future__ import annotations
+
+from threadloom.machine.model import Device
+from threadloom.sched.fold import Modulo
+from threadloom.sched.lines import Line, lines_of
+from threadloom.sched.ops import Buffer, Issue, LoopPlan, Partition, Prefetch, Section, SProgram
+from threadloom.sched.placement import Place, Placement
+from threadloom.sched.tile_map import TileMap
+from threadloom.sched.waits import Synchronizer
+from threadloom.task.ops import Kind, TaskGraph
+
+
+def assemble(
+    graph: TaskGraph,
+    partition: Partition,
+    device: Device,
+    placement: Placement,
+    schedules: dict[int, Modulo],
+    policy: str,
+    predicted_ns: float,
+    prefetch: tuple[str, ...] = (),
+    decisions: tuple[tuple[str, str], ...] = (),
+) -> SProgram:
+    """`prefetch`: loads whose next instance is fetched ahead by one iteration."""
+    slots = slots_of(schedules)
+    buffers = buffers_of(graph, placement, slots)
+    lines = lines_of(graph, placement, schedules)
+    synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers})
+    synchronizer.run(schedules)
+    sections = tuple(Section(loop, role, _with_prefetch(line, graph, prefetch)) for (loop, role), line in lines.items())
+    loops = tuple(_loop_plan(loop, schedules[loop], sections) for loop in schedules)
+    return SProgram(
+        device=device.name,
+        graph=graph,
+        partition=partition,
+        roles=placement.roles,
+        buffers=buffers,
+        signals=tuple(synchronizer.signals.values()),
+        sections=sections,
+        loops=loops,
+        policy=policy,
+        predicted_ns=predicted_ns,
+        decisions=decisions,
+    )
+
+
+def slots_of(schedules: dict[int, Modulo]) -> dict[tuple[str, str], int]:
+    """(tile, role) -> slots, over all loops."""
+    found: dict[tuple[str, str], int] = {}
+    for made in schedules.values():
+        for pool in made.problem.pools:
+            found[pool.tile, pool.role] = made.slots[pool.name]
+    return found
+
+
+def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, str], int]) -> tuple[Buffer, ...]:
+    """A buffer for each tile that an asynchronous unit or another role touches, or that a cache should hold. Register
+    tiles that only synchronous tasks of one role touch need none."""
+    tiles = TileMap(graph)
+    made: list[Buffer] = []
+    for place in placement.places.values():
+        tile = tiles.tile(place.tile)
+        units = [placement.units[t] for t in (*tile.producers, *tile.consumers) if t in placement.units]
+        if place.space == "reg" and not any(u.seu.is_async for u in units):
+            continue
+        roles = ("",) if place.shared else _owners(place, tile.producers, placement)
+        for role in roles:
+            name = place.tile if len(roles) == 1 else f"{place.tile}.{role}"
+            count = slots.get((place.tile, role), 1)
+            made.append(Buffer(name, place.tile, place.space, place.bytes_per_slot, count, place.layout, role))
+    return tuple(made)
+
+
+def _owners(place: Place, producers: tuple[str, ...], placement: Placement) -> tuple[str, ...]:
+    roles = {r: None for t in producers for r in placement.units[t].roles}
+    return tuple(roles) or ("",)
+
+
+def _with_prefetch(line: Line, graph: TaskGraph, prefetch: tuple[str, ...]) -> tuple:
+    """The line's instructions; where the line has a load to fetch ahead, everything else moves one stage back."""
+    ahead = [i.task for i in line.items if i.task in prefetch]
+    instrs = line.instrs()
+    if not ahead:
+        return instrs
+    hints = [Prefetch(t, next(i.instr.seu for i in line.items if i.task == t)) for t in ahead]
+    from dataclasses import replace
+
+    moved = [replace(i, stage=i.stage + 1) for i in instrs]
+    last_load = max(n for n, i in enumerate(moved) if isinstance(i, Issue) and i.task in ahead)
+    return (*moved[: last_load + 1], *hints, *moved[last_load + 1 :])
+
+
+def _loop_plan(loop: int, made: Modulo, sections: tuple[Section, ...]) -> LoopPlan:
+    used = [i.stage for s in sections if s.loop == loop for i in s.instrs]
+    starts: dict[str, float] = {}
+    for node, start in zip(made.problem.nodes, made.starts, strict=True):
+        starts[node.name] = float(start)
+    bounds = tuple((name, float(cycles)) for name, cycles in made.bounds.items())
+    return LoopPlan(loop, float(made.ii), 1 + max(used, default=0), tuple(starts.items()), bounds)
+
+
+__all__ = ["Kind", "assemble", "buffers_of"]

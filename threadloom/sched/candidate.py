@@ -1,0 +1,210 @@
+"""One candidate: a partition taken through placement, costs, problems and schedules to predicted time and sProgram."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from threadloom.machine.model import Device
+from threadloom.sched.assemble import assemble
+from threadloom.sched.bounds import UNBOUNDED, lower_bounds
+from threadloom.sched.costs import Measured
+from threadloom.sched.fold import Modulo, serial
+from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
+from threadloom.sched.lines import inner_loops, subtree
+from threadloom.sched.ops import Partition, SProgram
+from threadloom.sched.pipeline import Problem, Space, build
+from threadloom.sched.placement import Placement, place
+from threadloom.sched.profile import Costs
+from threadloom.sched.sizes import BoundScalars, Sizes, sizes_of
+from threadloom.sched.tile_map import TileMap
+from threadloom.task.ops import Kind, TaskGraph
+
+Scheduler = Callable[[Problem], Modulo | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What all candidates of a search share."""
+
+    graph: TaskGraph
+    dims: dict[str, int]
+    whole: dict[str, int]
+    device: Device
+    strides_ok: dict[str, bool]
+    scalars: BoundScalars
+    moved_bytes: float
+    measured: Measured | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Why a partition was not scheduled: `family` names the rule, `detail` the numbers."""
+
+    partition: Partition
+    family: str
+    detail: str
+
+
+@dataclass(slots=True)
+class Candidate:
+    partition: Partition
+    sizes: Sizes
+    placement: Placement
+    problems: dict[int, Problem]
+    grid: Grid
+    bounds: dict[int, dict[str, int]]
+    floor_ns: float  # no schedule of this partition is faster
+    serial_ns: float  # without any overlap
+    schedules: dict[int, Modulo] | None = None
+    predicted_ns: float = 0.0
+
+    @property
+    def ii(self) -> int:
+        """Initiation interval of the innermost loop (0: no loop)."""
+        made = self.schedules or {}
+        return next((m.ii for loop, m in reversed(made.items()) if m.problem.nodes and loop != 0), 0)
+
+
+def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
+    """Everything but the schedule; memory is checked here."""
+    graph, device = context.graph, context.device
+    sizes = sizes_of(graph, partition, context.whole)
+    placement = place(graph, partition, sizes, device, context.strides_ok)
+    parallel = frozenset(a for a in grid_axes(graph) if a not in partition.sequential)
+    costs = Costs(graph, placement, sizes, device, context.measured, parallel)
+    problems: dict[int, Problem] = {}
+    spaces = free_spaces(graph, placement, sizes, device, costs.tile_map)
+    for loop in graph.loops:
+        for space in spaces[loop.id]:
+            if space.free_bytes < 0:
+                owner = f" of {space.role}" if space.role else ""
+                return Rejected(partition, f"memory:{space.name}", f"{-space.free_bytes} bytes too many{owner}")
+        problems[loop.id] = build(loop.id, graph, placement, costs, spaces[loop.id])
+    bounds = {loop: lower_bounds(problem) for loop, problem in problems.items()}
+    for found in bounds.values():
+        worst = max(found, key=lambda name: found[name], default="")
+        if worst and found[worst] >= UNBOUNDED:
+            family = worst.partition("@")[0]
+            return Rejected(partition, family, "one slot for each buffer does not fit")
+    grid = grid_of(graph, sizes, context.scalars)
+    made = Candidate(partition, sizes, placement, problems, grid, bounds, 0.0, 0.0)
+    made.floor_ns = _time(made, context, _at_bounds(problems, bounds))
+    made.serial_ns = _time(made, context, {k: serial(p, {x.name: 1 for x in p.pools}) for k, p in problems.items()})
+    return made
+
+
+def _at_bounds(problems: dict[int, Problem], bounds: dict[int, dict[str, int]]) -> dict[int, Modulo]:
+    """Schedules as good as the bounds allow (not realisable in general)."""
+    return {
+        loop: Modulo(p, max([1, *bounds[loop].values()]), (0,) * len(p.nodes), {}, "bound")
+        for loop, p in problems.items()
+    }
+
+
+def _time(made: Candidate, context: Context, schedules: dict[int, Modulo]) -> float:
+    return launch_ns(
+        context.graph, context.device, made.sizes, made.partition, made.grid, schedules, context.moved_bytes
+    )
+
+
+def schedule(made: Candidate, context: Context, scheduler: Scheduler) -> Candidate | Rejected:
+    """Give every loop its modulo schedule."""
+    schedules: dict[int, Modulo] = {}
+    for loop in context.graph.loops:
+        problem = made.problems[loop.id]
+        if inner_loops(loop) or loop.id == 0:
+            from threadloom.sched.bounds import choose_slots
+
+            slots = choose_slots(problem, depth=1)
+            planned = None if slots is None else serial(problem, slots)
+        else:
+            planned = scheduler(problem)
+        if planned is None:
+            return Rejected(made.partition, "no-schedule", "no order of the sTasks fits the buffers")
+        schedules[loop.id] = planned
+    made.schedules = schedules
+    made.predicted_ns = _time(made, context, schedules)
+    return made
+
+
+def program_of(
+    made: Candidate, context: Context, policy: str, prefetch: tuple[str, ...], decisions: tuple[tuple[str, str], ...]
+) -> SProgram:
+    assert made.schedules is not None
+    return assemble(
+        context.graph, made.partition, context.device, made.placement, made.schedules, policy, made.predicted_ns,
+        prefetch, decisions,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- memory by live range
+
+
+def free_spaces(
+    graph: TaskGraph, placement: Placement, sizes: Sizes, device: Device, tiles: TileMap
+) -> dict[int, tuple[Space, ...]]:
+    """Per loop what is left of each memory for buffers whose instances that loop makes.
+
+    Buffers of the EU's memory are never shared, so each loop gets what other loops' buffers (one slot each) leave.
+    Registers are: only what lives across the loop counts against it.
+    """
+    result: dict[int, tuple[Space, ...]] = {}
+    for loop in graph.loops:
+        spaces: list[Space] = []
+        for memory in device.memories:
+            if device.arch == "cpu" and memory.name != "l3":
+                continue  # placement has seen to it; only the last level can overflow
+            if memory.per == "eu":
+                used = _outside_bytes(graph, placement, tiles, loop.id, memory.name)
+                free = int(memory.capacity_bytes.value) - used
+                if memory.name == "smem":
+                    free -= int(device.fact("smem_reserved_bytes", 0))
+                spaces.append(Space(memory.name, "", free))
+            else:
+                spaces += _role_spaces(graph, placement, device, tiles, loop.id, memory.name)
+        result[loop.id] = tuple(spaces)
+    return result
+
+
+def _outside_bytes(graph: TaskGraph, placement: Placement, tiles: TileMap, loop: int, space: str) -> int:
+    """One slot of each buffer of the memory that another loop makes, or that is carried."""
+    total = 0
+    for held in placement.places.values():
+        tile = tiles.tile(held.tile)
+        home = graph.task(tile.producers[0]).loop if tile.producers else 0
+        if held.space == space and (held.carried or home != loop):
+            total += held.bytes_per_slot * (1 if held.shared else len(_workers(placement)))
+    return total
+
+
+def _workers(placement: Placement) -> list[str]:
+    return [r.name for r in placement.roles if r.kind != "producer"]
+
+
+def _role_spaces(
+    graph: TaskGraph, placement: Placement, device: Device, tiles: TileMap, loop: int, memory: str
+) -> list[Space]:
+    threads = int(device.fact("threads_per_worker", 128))
+    workers = _workers(placement)
+    registers = int(device.fact(f"worker_regs_{len(workers)}", 0)) - int(device.fact("register_fixed_regs", 0))
+    budget = registers * 4 * threads
+    across = sum(
+        p.bytes_per_slot
+        for p in placement.places.values()
+        if p.space == memory and _lives_across(p.tile, p.carried, loop, graph, tiles)
+    )
+    return [Space(memory, role, budget - across) for role in workers]
+
+
+def _lives_across(name: str, carried: bool, loop: int, graph: TaskGraph, tiles: TileMap) -> bool:
+    """Whether the tile holds a value while `loop` runs that `loop`'s own instances do not make."""
+    tile = tiles.tile(name)
+    inside = subtree(graph, loop)
+    touched_in = any(graph.task(t).loop in inside for t in (*tile.producers, *tile.consumers))
+    if carried:
+        return touched_in
+    made_in = any(graph.task(t).loop in inside for t in tile.producers)
+    if made_in:
+        return False
+    return loop != 0 and touched_in and graph.task(tile.producers[0]).kind is not Kind.SCALAR

@@ -1,0 +1,36 @@
+"""Every key of `SProgram.decisions`: choices that are no part of roles, sections or buffers, by name.
+
+A target obeys the keys it knows and may ignore hints; it must refuse a key that is not in this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    key: str
+    meaning: str
+    hint: bool  # a target may ignore it
+
+
+_RECORDS = (
+    Decision("register_rows", "rows of the accumulator block of a product on a core", hint=True),
+    Decision("register_vectors", "vectors a row of the accumulator block has on a core", hint=True),
+    Decision(
+        "nontemporal", "tensor whose stores bypass the caches: the output is larger than the last level", hint=True
+    ),
+    Decision(
+        "schedule", "static: tile i goes to EU i mod n or to a block of tiles; dynamic: a shared counter", hint=False
+    ),
+    Decision("resident", "load whose tiles stay on chip over the sequential grid axes: not loaded again", hint=True),
+    Decision(
+        "accumulate_in_output", "carried tile that is stored unchanged, so it may live in the output tensor", hint=True
+    ),
+    Decision("threads", "number of EUs to use, where fewer than all are faster", hint=False),
+    Decision("granularity", "fused or split: how vector work was cut into sTasks", hint=True),
+    Decision("borrowed_from", "shape of the plan that this one was taken from", hint=True),
+)
+
+TABLE: dict[str, Decision] = {d.key: d for d in _RECORDS}

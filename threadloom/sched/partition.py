@@ -1,0 +1,140 @@
+"""Enumerates the choices of tile sizes for a kernel on a device (the outer loop of the joint search).
+
+What an axis is to the products it takes part in (rows, columns, depth) and the machine's granules decide which extents
+make sense; spatial extents are chosen so that tiles come out even. Families that cannot fit are dropped before anything
+is built, each with its reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from threadloom.machine.model import Device
+from threadloom.sched.ops import AxisTile, Partition
+from threadloom.task.ops import TaskGraph
+from threadloom.tile.ops import AxisKind, Dot
+
+PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRole:
+    """What a TILE axis is to the kernel's products and loads. `spatial`: it is cut by the grid, else by a stream."""
+
+    axis: str
+    extent: int
+    spatial: bool
+    row: bool
+    column: bool
+    depth: bool
+    narrowest_bytes: int  # of an element of the operands it is the depth of
+
+    @property
+    def in_product(self) -> bool:
+        return self.row or self.column or self.depth
+
+
+def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
+    """Every TILE axis that a loop cuts, grid first."""
+    dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
+    found: dict[str, AxisRole] = {}
+    for loop in graph.loops:
+        for loop_axis in loop.axes:
+            name = loop_axis.axis.name
+            if loop_axis.axis.kind is not AxisKind.TILE or name in found:
+                continue
+            over = [d for d in dots if name in d.over]
+            widths = [max(1, d.a.type.dtype.bits // 8) for d in over]
+            found[name] = AxisRole(
+                axis=name,
+                extent=whole[name],
+                spatial=loop.id == 0,
+                row=any(name in d.a.type.axes and name not in d.over and name not in d.b.type.axes for d in dots),
+                column=any(name in d.b.type.axes and name not in d.over and name not in d.a.type.axes for d in dots),
+                depth=bool(over),
+                narrowest_bytes=min(widths, default=4),
+            )
+    return list(found.values())
+
+
+def partitions(graph: TaskGraph, whole: dict[str, int], device: Device) -> Iterator[Partition]:
+    """All partitions worth a look, in no particular order."""
+    roles = axis_roles(graph, whole)
+    order = tuple(a.axis.name for a in graph.loops[0].axes)
+    options = [_options(role, device) for role in roles]
+    for extents in itertools.product(*options):
+        for split, workers in _splits(roles, extents, device):
+            tiles = tuple(
+                AxisTile(r.axis, e, e // workers if r.axis == split else e) for r, e in zip(roles, extents, strict=True)
+            )
+            yield Partition(tiles, order=order, workers=workers, persistent=True)
+
+
+def _up(count: int, granule: int) -> int:
+    return -(-count // granule) * granule
+
+
+def _options(role: AxisRole, device: Device) -> list[int]:
+    """Extents for one axis, none larger than needed to hold the whole axis."""
+    made = _core_options(role, device) if device.arch == "cpu" else _sm_options(role, device)
+    return sorted(set(made))
+
+
+# ---------------------------------------------------------------- GPU
+
+
+def _sm_options(role: AxisRole, device: Device) -> list[int]:
+    rows, columns = int(device.fact("dot_rows", 64)), int(device.fact("dot_columns", 8))
+    extent = max(1, role.extent)
+    if role.spatial and role.row:
+        most = device.max_worker_roles * 2 if rows >= 64 else 16
+        sizes = [rows * n for n in range(1, most + 1) if n <= 4 or n % 2 == 0]
+        return [s for s in sizes if s < extent + rows]
+    if role.spatial and role.column:
+        return [s for s in (*range(32, 257, 32), 16) if s < extent + 32] or [_up(extent, columns)]
+    if role.depth and role.column:
+        return [s for s in range(32, 257, 16) if s < extent + 16] or [_up(extent, columns)]
+    if role.depth:
+        unit = 64 // role.narrowest_bytes  # half a swizzled line of 128 bytes
+        return [s for s in (unit, 2 * unit, 4 * unit) if s < extent + unit] or [unit]
+    return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if s < 2 * extent]
+
+
+def _splits(roles: list[AxisRole], extents: tuple[int, ...], device: Device) -> Iterator[tuple[str, int]]:
+    """(axis that workers share, number of workers); ("", 1) where one worker does all."""
+    if device.max_worker_roles == 1:
+        yield "", 1
+        return
+    rows = int(device.fact("dot_rows", 64))
+    rowed = [(r, e) for r, e in zip(roles, extents, strict=True) if r.spatial and r.row]
+    if not rowed:
+        yield "", 1
+        return
+    axis, extent = rowed[0]
+    for workers in range(1, device.max_worker_roles + 1):
+        share = extent // workers
+        if share * workers == extent and share % rows == 0 and share <= 2 * rows:
+            yield (axis.axis, workers) if workers > 1 else ("", 1)
+
+
+# ---------------------------------------------------------------- CPU
+
+
+def _core_options(role: AxisRole, device: Device) -> list[int]:
+    """Spatial axes are cut into equal parts of whole register blocks; streams into what the caches hold."""
+    rows, vectors = int(device.fact("register_rows", 6)), int(device.fact("register_vectors", 2))
+    block = vectors * int(device.fact("vector_bytes", 32)) // 4
+    extent = max(1, role.extent)
+    if role.spatial and role.in_product:
+        granule = block if role.column else rows
+        least = 2 * granule if extent > 2 * granule else granule
+        return [s for p in PARTS if (s := _up(-(-extent // p), granule)) >= least] or [_up(extent, granule)]
+    if role.spatial:
+        return [s for s in (1, 2, 4, 8, 16, 32, 64) if s <= max(1, extent)]
+    if role.column:
+        return [s for s in (64, 96, 128, 192, 256, 384, 512) if s < extent + block] or [_up(extent, block)]
+    if role.depth:
+        return [-(-extent // -(-extent // s)) for s in (128, 192, 256, 384, 512)]
+    return [s for s in (256, 512, 1024, 2048, 4096) if s < 2 * extent] or [extent]

@@ -1,0 +1,199 @@
+"""The scheduling problem of one loop: nodes (an sTask as one role issues it), arcs, buffers with slots, capacities.
+
+before: TaskGraph + Placement + costs. after: one Problem per loop, in cycles. Policies (greedy, optimal, a user's) see
+only this; they know units and memories, no operator. Source: PipeThreader, section 4, figure 9; prototype study for the
+formulation as a modulo schedule.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.machine.model import SEU
+from threadloom.sched.placement import Place, Placement
+from threadloom.sched.profile import Costs
+from threadloom.sched.tile_map import TileMap
+from threadloom.task.ops import Edge, Kind, Method, TaskGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """`resource` is busy for `cycles` from the start, with `demand` of its capacity of 1."""
+
+    resource: str
+    cycles: int
+    demand: float
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """sTask `task` as issued by `role`: start -> `latency` cycles -> its result can be used."""
+
+    name: str
+    task: str
+    role: str
+    seu: SEU
+    method: Method
+    uses: tuple[Use, ...]
+    latency: int
+
+    @property
+    def is_async(self) -> bool:
+        return self.seu.is_async
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """start[dst] + distance*ii >= start[src] + latency, nodes by number. `value`: the tile behind it, "" for order."""
+
+    src: int
+    dst: int
+    latency: int
+    distance: int
+    value: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A buffer with slots: taken when `producer` starts, free when all `readers` (node, distance) are done."""
+
+    name: str
+    tile: str
+    space: str
+    role: str
+    bytes: int
+    producer: int
+    readers: tuple[tuple[int, int], ...]
+    fixed: bool = False  # never more than one slot
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Capacity left for this loop's buffers in a memory of the EU (`role` "") or of one role."""
+
+    name: str
+    role: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    loop: int
+    nodes: tuple[Node, ...]  # in program order
+    arcs: tuple[Arc, ...]
+    pools: tuple[Pool, ...]
+    spaces: tuple[Space, ...]
+
+    def index(self, name: str) -> int:
+        return next(i for i, n in enumerate(self.nodes) if n.name == name)
+
+    def resources(self) -> dict[str, list[tuple[int, Use]]]:
+        found: dict[str, list[tuple[int, Use]]] = {}
+        for i, node in enumerate(self.nodes):
+            for use in node.uses:
+                found.setdefault(use.resource, []).append((i, use))
+        return found
+
+
+# ---------------------------------------------------------------- building
+
+
+def build(loop: int, graph: TaskGraph, placement: Placement, costs: Costs, spaces: tuple[Space, ...]) -> Problem:
+    """The problem of `loop`'s own sTasks (inner loops are not part of it)."""
+    tile_map = costs.tile_map
+    nodes = _nodes(loop, graph, placement, costs)
+    number = {(n.task, n.role): i for i, n in enumerate(nodes)}
+    arcs: dict[tuple[int, int, int], Arc] = {}
+    edges = [e for e in graph.edges if _inside(e, loop, graph)]
+    for edge in edges:
+        tile = tile_map.of(edge.value)
+        for src, dst in pairs(edge, placement, placement.places.get(tile)):
+            _add(arcs, nodes, number[edge.src, src], number[edge.dst, dst], edge.distance, tile or edge.value)
+    for edge in edges:
+        for reader, updater, distance in _updates_after(edge, graph, tile_map, edges):
+            for role in placement.units[reader].roles:
+                if (updater, role) in number and reader != updater:
+                    _add(arcs, nodes, number[reader, role], number[updater, role], distance, "")
+    pools = _pools(loop, graph, placement, nodes, number, edges, tile_map)
+    return Problem(loop, nodes, tuple(arcs.values()), pools, spaces)
+
+
+def _nodes(loop: int, graph: TaskGraph, placement: Placement, costs: Costs) -> tuple[Node, ...]:
+    """Nodes in program order, workers of one task side by side. Scalars cost nothing and are no nodes."""
+    made: list[Node] = []
+    for task in graph.tasks:
+        if task.loop != loop or task.kind is Kind.SCALAR:
+            continue
+        unit, cycles = placement.units[task.name], costs.of(task)
+        occupancy = max(1, round(cycles.occupancy))
+        for role in unit.roles:
+            held = round(unit.seu.issue_cycles.value) if unit.seu.is_async else occupancy
+            uses = (Use(f"role:{role}", max(1, held), 1.0), Use(unit.seu.name, occupancy, cycles.demand))
+            latency = max(1, round(cycles.latency))
+            made.append(Node(f"{task.name}@{role}", task.name, role, unit.seu, unit.method, uses, latency))
+    return tuple(made)
+
+
+def _inside(edge: Edge, loop: int, graph: TaskGraph) -> bool:
+    src, dst = graph.task(edge.src), graph.task(edge.dst)
+    return src.loop == dst.loop == loop and Kind.SCALAR not in (src.kind, dst.kind)
+
+
+def pairs(edge: Edge, placement: Placement, place: Place | None) -> list[tuple[str, str]]:
+    """Pairs of roles between which the edge carries a value: each with itself, over a shared place all with all."""
+    sources, targets = placement.units[edge.src].roles, placement.units[edge.dst].roles
+    if place is not None and place.shared:
+        return [(s, t) for s in sources for t in targets]
+    return [(r, r) for r in sources if r in targets]
+
+
+def _add(arcs: dict, nodes: tuple[Node, ...], src: int, dst: int, distance: int, value: str) -> None:
+    known = arcs.get((src, dst, distance))
+    if known is None or (value and not known.value):
+        arcs[src, dst, distance] = Arc(src, dst, nodes[src].latency, distance, value)
+
+
+def _updates_after(edge: Edge, graph: TaskGraph, tile_map: TileMap, edges: list[Edge]) -> list[tuple[str, str, int]]:
+    """(reader, updater, distance): a carried tile is updated in place, so whoever reads what `edge.src` left there must
+    be done before the next update."""
+    tile = tile_map.of(edge.value)
+    if not tile or tile_map.tile(tile).carried is None:
+        return []
+    loop = graph.task(edge.src).loop
+    order = [t.name for t in graph.tasks if t.loop == loop and t.name in tile_map.tile(tile).producers]
+    if edge.src not in order:
+        return []
+    after = order.index(edge.src) + 1
+    wraps = after == len(order)
+    following = order[0] if wraps else order[after]
+    distance = (1 if wraps else 0) - edge.distance
+    return [(edge.dst, following, distance)] if edge.dst != following else []
+
+
+def _pools(
+    loop: int,
+    graph: TaskGraph,
+    placement: Placement,
+    nodes: tuple[Node, ...],
+    number: dict[tuple[str, str], int],
+    edges: list[Edge],
+    tile_map: TileMap,
+) -> tuple[Pool, ...]:
+    """Buffers whose instances are made in this loop, one per role where each role holds its own."""
+    made: list[Pool] = []
+    for place in placement.places.values():
+        tile = tile_map.tile(place.tile)
+        if place.carried or not tile.producers or graph.task(tile.producers[0]).loop != loop:
+            continue
+        used = [e for e in edges if tile_map.of(e.value) == place.tile]
+        for role in ("",) if place.shared else placement.units[tile.producers[0]].roles:
+            producers = [i for (t, r), i in number.items() if t in tile.producers and role in ("", r)]
+            readers = {
+                (number[e.dst, r], e.distance) for e in used for r in placement.units[e.dst].roles if role in ("", r)
+            }
+            if producers:
+                first = min(producers)
+                ends = tuple(sorted(readers)) or ((max(producers), 0),)
+                name = place.tile if role == "" else f"{place.tile}@{role}"
+                made.append(Pool(name, place.tile, place.space, role, place.bytes_per_slot, first, ends))
+    return tuple(made)

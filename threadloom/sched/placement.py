@@ -1,0 +1,255 @@
+"""Places every sTask on a specialised unit of a role, and every tile in a memory, for one choice of tile sizes.
+
+before: a TaskGraph and a Partition. after: a Placement: (task -> unit, method, roles) and (tile -> space, layout,
+bytes of one slot). Needs a machine model; names no operator. Source: PipeThreader, section 4 (vDevice, EU, sEU).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.errors import CompileError, slug
+from threadloom.machine.model import SEU, Completion, Device
+from threadloom.sched.ops import Partition, Role
+from threadloom.sched.sizes import Sizes
+from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
+from threadloom.tile.ops import Dot, Load
+
+NO_UNIT = slug("no-unit-for-task", "no specialised unit of the device can run a task of the kernel")
+
+LOADS = (Kind.LOAD, Kind.GATHER)
+STORES = (Kind.STORE, Kind.ATOMIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Where and how a task runs. `split`: each role does its share of the task."""
+
+    seu: SEU
+    method: Method
+    roles: tuple[str, ...]
+    split: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tile lives. `shared`: one copy for all roles of the EU; else each role holds its own (its share)."""
+
+    tile: str
+    space: str
+    layout: str
+    bytes_per_slot: int
+    shared: bool
+    carried: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    roles: tuple[Role, ...]
+    units: dict[str, Unit]
+    places: dict[str, Place]  # tiles of rank 0 have none
+
+
+def place(
+    graph: TaskGraph, partition: Partition, sizes: Sizes, device: Device, strides_ok: dict[str, bool]
+) -> Placement:
+    """`strides_ok`: tensor -> its base and strides are multiples of what a bulk copy needs."""
+    roles = roles_of(device, partition.workers)
+    workers = tuple(r.name for r in roles if r.kind != "producer")
+    units = {t.name: _unit(t, graph, device, roles, workers, sizes, strides_ok) for t in graph.tasks}
+    places: dict[str, Place] = {}
+    free = {m.name: int(m.capacity_bytes.value) for m in device.memories}
+    for tile in graph.tiles:
+        if tile.type.axes:
+            places[tile.name] = _place(tile, graph, units, sizes, device, free)
+    return Placement(roles, units, places)
+
+
+def roles_of(device: Device, workers: int) -> tuple[Role, ...]:
+    """One core's thread; or worker roles, with a producer where the device has a copy engine of its own."""
+    if device.arch == "cpu":
+        return (Role("core", "core"),)
+    warps = int(device.fact("worker_warps", 4))
+    registers = int(device.fact(f"worker_regs_{workers}", 0))
+    made = tuple(Role(f"worker{w}", "worker", warps, registers) for w in range(workers))
+    if not copy_engine(device):
+        return made
+    producer_warps = int(device.fact("producer_warps", 1))
+    return (Role("producer", "producer", producer_warps, int(device.fact("producer_regs", 0))), *made)
+
+
+def copy_engine(device: Device) -> SEU | None:
+    """The unit whose copies any role can wait for by a memory barrier; a role of its own feeds it."""
+    return next((u for u in device.seus if u.is_async and u.completion is Completion.MBARRIER), None)
+
+
+# ---------------------------------------------------------------- units
+
+_LOAD_ORDER = (Method.BULK_COPY, Method.ASYNC_COPY, Method.PACK, Method.LOAD_STORE)
+
+
+def _unit(
+    task: STask,
+    graph: TaskGraph,
+    device: Device,
+    roles: tuple[Role, ...],
+    workers: tuple[str, ...],
+    sizes: Sizes,
+    strides_ok: dict[str, bool],
+) -> Unit:
+    seu, method = _choose(task, graph, device, sizes, strides_ok)
+    if seu.completion is Completion.MBARRIER and task.kind in LOADS:
+        return Unit(seu, method, (roles[0].name,), split=False)
+    if task.kind is Kind.SCALAR:
+        return Unit(seu, method, tuple(r.name for r in roles), split=False)
+    return Unit(seu, method, workers, split=sizes.split != "" and _touches(task, sizes.split))
+
+
+def _touches(task: STask, axis: str) -> bool:
+    return axis in task.axes or any(axis in op.result.type.axes for op in task.ops if hasattr(op, "result"))
+
+
+def _choose(
+    task: STask, graph: TaskGraph, device: Device, sizes: Sizes, strides_ok: dict[str, bool]
+) -> tuple[SEU, Method]:
+    found: list[tuple[float, SEU, Method]] = []
+    for seu in device.seus:
+        for method in seu.methods:
+            if method in task.methods and (score := _score(task, seu, method, graph, sizes, strides_ok, device)) > 0:
+                found.append((score, seu, method))
+    if not found:
+        raise CompileError(
+            NO_UNIT,
+            f"no unit of {device.name} can run {task.name} ({task.kind}: {', '.join(task.methods)})",
+            why=f"its units offer {', '.join(f'{u.name}: ' + '/'.join(u.methods) for u in device.seus)}",
+            try_="another element type or another device",
+            loc=task.loc,
+        )
+    _, seu, method = max(found, key=lambda f: f[0])
+    return seu, method
+
+
+def _score(
+    task: STask,
+    seu: SEU,
+    method: Method,
+    graph: TaskGraph,
+    sizes: Sizes,
+    strides_ok: dict[str, bool],
+    device: Device,
+) -> float:
+    """How good a way `seu` by `method` is for the task; 0 where it cannot."""
+    match task.kind:
+        case Kind.LOAD | Kind.GATHER:
+            if method not in _LOAD_ORDER or not (seu.rate("bytes.load") or seu.rate("bytes.pack")):
+                return 0.0
+            if method is Method.BULK_COPY and not all(
+                strides_ok.get(o.tensor, True) for o in task.ops if isinstance(o, Load)
+            ):
+                return 0.0
+            if method is Method.PACK and not wants_panels(task, graph, sizes, device):
+                return 0.5
+            return 10.0 - _LOAD_ORDER.index(method)
+        case Kind.STORE | Kind.ATOMIC:
+            return 1.0 if method is Method.LOAD_STORE and seu.rate("bytes.store") else 0.0
+        case Kind.DOT:
+            rates = [seu.rate(f"mac.{o.a.type.dtype.name}") for o in task.ops if isinstance(o, Dot)]
+            return 0.0 if None in rates else min(rates)
+        case _:
+            return 1.0
+
+
+# ---------------------------------------------------------------- tiles
+
+
+def consumers_of(tile: Tile, graph: TaskGraph) -> list[STask]:
+    return [t for t in graph.tasks if t.name in tile.consumers]
+
+
+def operand_of(value: str, task: STask, split: str) -> str:
+    """ "row", "column" or "" : what operand of a product of `task` the value is. The row operand is the one with the
+    workers' axis, operand a where workers split none."""
+    for op in task.ops:
+        if isinstance(op, Dot) and value in (op.a.name, op.b.name):
+            swapped = split != "" and split in op.b.type.axes and split not in op.a.type.axes
+            return "row" if (value == op.a.name) != swapped else "column"
+    return ""
+
+
+def wants_panels(load: STask, graph: TaskGraph, sizes: Sizes, device: Device) -> bool:
+    """Whether a load into a product is worth packing: a column operand always; a row operand where it is reloaded in
+    the product's own loop and used by many column blocks (else rows are broadcast from where they are)."""
+    for tile in graph.tiles:
+        if load.name not in tile.producers:
+            continue
+        for task in consumers_of(tile, graph):
+            operand = operand_of(tile.name, task, sizes.split)
+            if operand == "column":
+                return True
+            if operand == "row" and load.loop == task.loop and load.loop != 0:
+                block = int(device.fact("register_vectors", 1)) * int(device.fact("vector_bytes", 4)) // 4
+                return _columns(task, sizes) >= 2 * block
+    return False
+
+
+def _columns(task: STask, sizes: Sizes) -> int:
+    dot = next(op for op in task.ops if isinstance(op, Dot))
+    return sizes.elems(tuple(x for x in dot.b.type.axes if x not in dot.over and x not in dot.a.type.axes))
+
+
+def _place(
+    tile: Tile,
+    graph: TaskGraph,
+    units: dict[str, Unit],
+    sizes: Sizes,
+    device: Device,
+    free: dict[str, int],
+) -> Place:
+    producers = [t for t in graph.tasks if t.name in tile.producers]
+    users = consumers_of(tile, graph)
+    full = sizes.bytes(tile.type)
+    share = sizes.bytes(tile.type, share=True)
+    if device.arch == "cpu":
+        space, layout = _cpu_place(tile, producers, users, full, units, sizes, device, free)
+        free[space] -= -(-full // device.memory(space).granule_bytes) * device.memory(space).granule_bytes
+        return Place(tile.name, space, layout, full, shared=False, carried=tile.carried is not None)
+    space, layout = _gpu_place(tile, producers, users, units, sizes, device)
+    shared = space == "smem"
+    return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None)
+
+
+def _gpu_place(
+    tile: Tile, producers: list[STask], users: list[STask], units: dict[str, Unit], sizes: Sizes, device: Device
+) -> tuple[str, str]:
+    operands = {operand_of(tile.name, t, sizes.split) for t in users if t.kind is Kind.DOT} - {""}
+    layout = "swizzle-128" if operands else "row"
+    if any(t.kind in LOADS and units[t.name].seu.is_async for t in producers):
+        return "smem", layout
+    if any(t.kind is Kind.DOT for t in producers):
+        return str(device.fact("accumulator_space", "reg")), "accumulator"
+    if "column" in operands or ("row" in operands and "reg" not in str(device.fact("dot_a_space", "smem")).split()):
+        return "smem", layout
+    return "reg", "operand-a" if operands else "row"
+
+
+def _cpu_place(
+    tile: Tile,
+    producers: list[STask],
+    users: list[STask],
+    full_bytes: int,
+    units: dict[str, Unit],
+    sizes: Sizes,
+    device: Device,
+    free: dict[str, int],
+) -> tuple[str, str]:
+    """A tile goes to the nearest cache of which it takes at most half, and that is not taken by earlier tiles."""
+    near = ("l1", "l2")
+    half = {m: device.memory(m).capacity_bytes.value / 2 for m in near}
+    space = next((m for m in near if full_bytes <= half[m] and full_bytes + 64 <= free[m]), "l3")
+    loads = [t for t in producers if t.kind in LOADS]
+    if loads and units[loads[0].name].method is Method.PACK:
+        operand = next((o for t in users if (o := operand_of(tile.name, t, sizes.split))), "column")
+        return space, "panel-a" if operand == "row" else "panel-b"
+    if loads and len(loads) == len(producers) and all(t.kind is Kind.LOAD for t in loads):
+        return space, "direct"
+    return space, "row"

@@ -1,0 +1,107 @@
+"""The profiler: cycles of every sTask at one choice of tile sizes.
+
+A time measured for the same task at the same sizes on the same unit (from the store) replaces the model's; the model's
+numbers come from `costs.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from threadloom.machine.model import Device
+from threadloom.sched.costs import Cycles, Measured, Traits, dot_shape, model_cycles, work_of
+from threadloom.sched.placement import LOADS, Placement, Unit
+from threadloom.sched.sizes import Sizes
+from threadloom.sched.tile_map import TileMap
+from threadloom.task.ops import Kind, STask, TaskGraph
+from threadloom.tile.ops import Dot, Load, Reduce, Scan
+
+
+@dataclass(slots=True)
+class Costs:
+    """Cycles of every task at one choice of tile sizes (the profiler's interface to the policies)."""
+
+    graph: TaskGraph
+    placement: Placement
+    sizes: Sizes
+    device: Device
+    measured: Measured | None = None
+    parallel_axes: frozenset[str] = frozenset()
+    tile_map: TileMap = field(init=False)
+    _memo: dict[str, Cycles] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tile_map = TileMap(self.graph)
+
+    def of(self, task: STask) -> Cycles:
+        if task.name not in self._memo:
+            self._memo[task.name] = self._compute(task)
+        return self._memo[task.name]
+
+    def _compute(self, task: STask) -> Cycles:
+        unit = self.placement.units[task.name]
+        work = work_of(task, self.sizes, unit.split)
+        modelled = model_cycles(task, self.device, unit.seu, unit.method, work, self._traits(task, unit))
+        if self.measured is None or (ns := self.measured(task, self.sizes, unit.seu.name)) is None:
+            return modelled
+        cycles = ns * self.device.clock_ghz.value
+        return Cycles(cycles, modelled.demand, cycles + max(0.0, modelled.latency - modelled.occupancy))
+
+    def _traits(self, task: STask, unit: Unit) -> Traits:
+        places = self.placement.places
+        moved: dict[str, float] = {}
+        for name in (*task.reads, *task.writes):
+            tile = self.tile_map.of(name)
+            if tile in places:
+                size = self.sizes.bytes(self.tile_map.type(tile), share=unit.split)
+                moved[places[tile].space] = moved.get(places[tile].space, 0.0) + size
+        if task.kind is Kind.DOT:
+            moved = self._dot_bytes(task, moved)
+        load = next((op for op in task.ops if isinstance(op, Load)), None)
+        written = [places[t.name].layout for t in self.graph.tiles if task.name in t.producers and t.name in places]
+        return Traits(
+            shared_load=load is not None and self._is_shared(load),
+            transposed=load is not None and self._is_transposed(task, load),
+            in_place=task.kind in LOADS and bool(written) and all(x == "direct" for x in written),
+            memory_bytes=tuple(moved.items()),
+            rows_per_reduction=self._rows_per_reduction(task, unit),
+        )
+
+    def _dot_bytes(self, task: STask, moved: dict[str, float]) -> dict[str, float]:
+        """On a core, each column block streams the row operand again, and each row block the column operand."""
+        rows = int(self.device.fact("register_rows", 0))
+        if not rows:
+            return {}
+        columns = int(self.device.fact("register_vectors", 1)) * int(self.device.fact("vector_bytes", 4)) // 4
+        for op in task.ops:
+            if isinstance(op, Dot):
+                m, n, k = dot_shape(op, self.sizes, share=False)
+                a = self.placement.places.get(op.a.name)
+                passes = max(1, -(-n // columns))
+                size = m * k * op.a.type.dtype.bits // 8 * passes
+                if a is not None and a.space != "l1":
+                    moved = {**moved, a.space: moved.get(a.space, 0.0) + size}
+        return moved
+
+    def _rows_per_reduction(self, task: STask, unit: Unit) -> int:
+        """A core reduces one row at a time; a warp's rows are reduced together."""
+        if not self.device.fact("register_rows"):
+            return 1
+        rows = 1
+        for op in task.ops:
+            if isinstance(op, Reduce | Scan):
+                rows = max(rows, self.sizes.elems(tuple(x for x in op.arg.type.axes if x != op.axis), unit.split))
+        return rows
+
+    def _is_shared(self, load: Load) -> bool:
+        used = {t.axis for s in load.subscripts for t in s.terms if t.axis}
+        return any(a not in used and self.sizes.tiles_of(a) > 1 for a in self.parallel_axes)
+
+    def _is_transposed(self, task: STask, load: Load) -> bool:
+        """The tensor's innermost axis is the one summed over, so panels turn it around."""
+        inner = {t.axis for t in load.subscripts[-1].terms if t.axis} if load.subscripts else set()
+        for user in self.graph.tasks:
+            for op in user.ops:
+                if isinstance(op, Dot) and set(task.writes) & {op.a.name, op.b.name}:
+                    return bool(inner & set(op.over))
+        return False

@@ -1,0 +1,216 @@
+"""The search drivers: joint (default), decoupled and optimal over all partitions of a kernel on a device.
+
+joint      every partition is bounded first; those that can still win are scheduled in the order of their bound, so no
+           better (partition, order) pair within the policy is missed
+decoupled  the partition is chosen as if nothing overlapped, then it alone is scheduled (for the comparison)
+optimal    as joint, with the solver in place of the list scheduler
+
+Source: PipeThreader, section 5 (joint search over tile sizes and pipeline order).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from threadloom.errors import CompileError, slug
+from threadloom.machine.devices import device as find_device
+from threadloom.machine.model import Device
+from threadloom.sched import greedy
+from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
+from threadloom.sched.costs import Measured
+from threadloom.sched.inter import moved_bytes
+from threadloom.sched.ops import Partition, SProgram
+from threadloom.sched.partition import partitions
+from threadloom.sched.sizes import BoundScalars, axis_extents
+from threadloom.sched.tuning_choices import decide
+from threadloom.task.ops import TaskGraph
+from threadloom.tile.ops import Kernel
+
+FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
+UNKNOWN_POLICY = slug("unknown-policy", "the named scheduling policy does not exist")
+POLICIES = ("joint", "decoupled", "optimal")
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """`partitions` enumerated, `bounded` (fit in memory), `scheduled`; `orders`: those one schedule chooses from."""
+
+    partitions: int
+    bounded: int
+    scheduled: int
+    orders: int
+
+    @property
+    def space(self) -> int:
+        """Pairs of partition and order: the size of the search space."""
+        return self.partitions * self.orders
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    best: SProgram
+    candidates: tuple[Candidate, ...]  # scheduled ones, best first
+    rejected: tuple[Rejected, ...]
+    counts: Counts
+    seconds: float
+    timed_out: bool = False
+    reasons: dict[str, int] = field(default_factory=dict)  # family -> how many partitions it rejected
+
+
+class HasKernel(Protocol):
+    kernel: Kernel
+
+
+def plan(
+    kernel: Kernel | TaskGraph,
+    dims: dict[str, int],
+    device: str | Device,
+    policy: str = "joint",
+    granularity: str | None = None,
+    limit_s: float = 2.0,
+    measured: Measured | None = None,
+    only: Partition | None = None,
+) -> Outcome:
+    """The best sProgram of `kernel` for the extents `dims` on `device`, by the model. `only`: this partition alone."""
+    if policy not in POLICIES:
+        raise CompileError(
+            UNKNOWN_POLICY, f"there is no policy called {policy!r}", try_=f"one of {', '.join(POLICIES)}"
+        )
+    started = time.monotonic()
+    machine = find_device(device)
+    graph = graph_of(kernel, granularity)
+    context = context_of(graph, dims, machine, measured)
+    fitting, rejected, total = _bounded(context, only)
+    if not fitting:
+        raise _nowhere(graph, machine, rejected)
+    scheduled, more = _search(fitting, context, policy, started + limit_s)
+    rejected += more
+    if not scheduled:
+        raise _nowhere(graph, machine, rejected)
+    scheduled.sort(key=lambda c: c.predicted_ns)
+    best = scheduled[0]
+    prefetch, decisions = decide(best, context)
+    program = program_of(best, context, _policy_name(best, policy), prefetch, decisions)
+    counts = Counts(total, len(fitting), len(scheduled), order_count(graph))
+    reasons: dict[str, int] = {}
+    for item in rejected:
+        reasons[item.family] = reasons.get(item.family, 0) + 1
+    spent = time.monotonic() - started
+    return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, spent > limit_s, reasons)
+
+
+def graph_of(kernel: Kernel | TaskGraph, granularity: str | None) -> TaskGraph:
+    if isinstance(kernel, TaskGraph):
+        return kernel
+    from threadloom.task.build import build_task_graph
+
+    return build_task_graph(kernel)
+
+
+def context_of(graph: TaskGraph, dims: dict[str, int], device: Device, measured: Measured | None = None) -> Context:
+    whole = axis_extents(graph, dims)
+    granule = int(device.fact("bulk_copy_align_bytes", 16))
+    strides_ok = {}
+    for tensor in graph.kernel.tensors:
+        inner = tensor.dims[-1] if tensor.dims else 1
+        extent = inner if isinstance(inner, int) else dims[inner]
+        strides_ok[tensor.name] = len(tensor.dims) < 2 or tensor.dtype.bytes_for(extent) % granule == 0
+    return Context(
+        graph, dims, whole, device, strides_ok, BoundScalars(graph, dims), moved_bytes(graph, whole, dims), measured
+    )
+
+
+def _bounded(context: Context, only: Partition | None) -> tuple[list[Candidate], list[Rejected], int]:
+    fitting: list[Candidate] = []
+    rejected: list[Rejected] = []
+    total = 0
+    for partition in [only] if only else partitions(context.graph, context.whole, context.device):
+        total += 1
+        made = prepare(partition, context)
+        if isinstance(made, Rejected):
+            rejected.append(made)
+        else:
+            fitting.append(made)
+    return fitting, rejected, total
+
+
+def _search(
+    fitting: list[Candidate], context: Context, policy: str, deadline: float
+) -> tuple[list[Candidate], list[Rejected]]:
+    scheduler = _scheduler(policy, deadline)
+    if policy == "decoupled":
+        ranked = sorted(fitting, key=lambda c: c.serial_ns)
+    else:
+        ranked = sorted(fitting, key=lambda c: (c.floor_ns, c.serial_ns))
+    done: list[Candidate] = []
+    rejected: list[Rejected] = []
+    best = float("inf")
+    for made in ranked:
+        if policy == "decoupled" and done:
+            rejected.append(Rejected(made.partition, "tiles-first", "another tile was chosen before any order"))
+            continue
+        if made.floor_ns >= best:
+            rejected.append(Rejected(made.partition, "bound", f"at least {made.floor_ns:.0f} ns, best {best:.0f} ns"))
+            continue
+        if done and time.monotonic() > deadline:
+            rejected.append(Rejected(made.partition, "time-limit", "not scheduled within the time limit"))
+            continue
+        planned = schedule(made, context, scheduler)
+        if isinstance(planned, Rejected):
+            rejected.append(planned)
+        else:
+            done.append(planned)
+            best = min(best, planned.predicted_ns)
+    return done, rejected
+
+
+def _scheduler(policy: str, deadline: float) -> Scheduler:
+    if policy == "optimal":
+        from threadloom.sched import optimal
+
+        return lambda problem: optimal.schedule(problem, max(0.2, deadline - time.monotonic()))
+    return greedy.schedule
+
+
+def _policy_name(made: Candidate, policy: str) -> str:
+    used = {m.policy for loop, m in (made.schedules or {}).items() if loop != 0 and m.problem.nodes}
+    return f"{policy}:{'+'.join(sorted(used))}" if used else policy
+
+
+def order_count(graph: TaskGraph) -> int:
+    """Orders of the sTasks of the busiest loop that respect its dependences (linear extensions, counted exactly)."""
+    best = 1
+    for loop in graph.loops:
+        names = [t.name for t in graph.tasks if t.loop == loop.id]
+        if len(names) > 16:
+            continue
+        need = {n: 0 for n in names}
+        for edge in graph.edges:
+            if edge.distance == 0 and edge.src in need and edge.dst in need:
+                need[edge.dst] |= 1 << names.index(edge.src)
+        ways = {0: 1}
+        for _ in names:
+            following: dict[int, int] = {}
+            for done, count in ways.items():
+                for at, name in enumerate(names):
+                    if not done >> at & 1 and need[name] & ~done == 0:
+                        following[done | 1 << at] = following.get(done | 1 << at, 0) + count
+            ways = following
+        best = max(best, sum(ways.values()))
+    return best
+
+
+def _nowhere(graph: TaskGraph, device: Device, rejected: list[Rejected]) -> CompileError:
+    """Names the memory that the smallest tile overflows."""
+    last = rejected[0] if rejected else None
+    numbers = ", ".join(f"{m.name} {int(m.capacity_bytes.value)} bytes" for m in device.memories)
+    return CompileError(
+        FITS_NOWHERE,
+        f"kernel {graph.kernel.name} fits no tile on {device.name}",
+        why=f"smallest of {len(rejected)} tiles: {last.family if last else 'none'} {last.detail if last else ''}; "
+        f"the device has {numbers}",
+        try_="a whole (uncut) axis that is shorter, a narrower element type, or another device",
+        loc=graph.kernel.loc,
+    )

@@ -1,0 +1,61 @@
+"""Decisions that follow from the chosen candidate and the machine's facts (keys: `decisions.py`)."""
+
+from __future__ import annotations
+
+import math
+
+from threadloom.sched.candidate import Candidate, Context
+from threadloom.sched.placement import LOADS, STORES
+from threadloom.sched.sizes import dim_extent
+from threadloom.tile.ops import Store
+
+
+def decide(made: Candidate, context: Context) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """(loads to prefetch, decisions) of a scheduled candidate."""
+    decisions: list[tuple[str, str]] = []
+    device, graph = context.device, context.graph
+    decisions.append(("schedule", "dynamic" if made.grid.uneven else "static"))
+    if rows := device.fact("register_rows"):
+        decisions.append(("register_rows", str(rows)))
+        decisions.append(("register_vectors", str(device.fact("register_vectors"))))
+    if device.arch == "cpu":
+        decisions += [("nontemporal", name) for name in _streamed_outputs(context)]
+        decisions += [("accumulate_in_output", name) for name in _plain_accumulators(context)]
+    return _ahead(made, context) if device.arch == "cpu" and graph.tasks else (), tuple(decisions)
+
+
+def _tensor_bytes(context: Context, name: str) -> int:
+    tensor = next(t for t in context.graph.kernel.tensors if t.name == name)
+    return tensor.dtype.bytes_for(math.prod(dim_extent(d, context.dims) for d in tensor.dims))
+
+
+def _streamed_outputs(context: Context) -> list[str]:
+    """Outputs that the last-level cache cannot hold anyway, stored once from a kernel that has no products."""
+    limit = context.device.memory("l3").capacity_bytes.value
+    stored = [op.tensor for t in context.graph.tasks if t.kind in STORES for op in t.ops if isinstance(op, Store)]
+    return [name for name in dict.fromkeys(stored) if _tensor_bytes(context, name) > limit]
+
+
+def _plain_accumulators(context: Context) -> list[str]:
+    """Carried tiles whose final value is stored as it is: no task between the loop and the store."""
+    found = []
+    for loop in context.graph.loops:
+        for _, _, _, result in loop.carried:
+            for task in context.graph.tasks:
+                for op in task.ops:
+                    if isinstance(op, Store) and op.value.name == result.name:
+                        tile = next((t.name for t in context.graph.tiles if t.carried == loop.id), "")
+                        found.append(tile)
+    return [f for f in found if f]
+
+
+def _ahead(made: Candidate, context: Context) -> tuple[str, ...]:
+    """Loads of the grid body whose tile is small against L1: the next tile of the same core is fetched meanwhile."""
+    limit = context.device.memory("l1").capacity_bytes.value / 2
+    chosen = []
+    for task in context.graph.tasks:
+        if task.loop == 0 and task.kind in LOADS:
+            place = next((p for p in made.placement.places.values() if p.tile in task.writes), None)
+            if place is not None and place.layout == "direct" and 256 <= place.bytes_per_slot <= limit:
+                chosen.append(task.name)
+    return tuple(chosen) if made.grid.tiles > context.device.eu_count else ()

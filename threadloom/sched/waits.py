@@ -1,0 +1,384 @@
+"""Puts waits, releases, fences and turns into the lines of the roles.
+
+before: Lines (order and stages only). after: every dependence that program order does not keep is covered by a Wait
+with its reason, every slot is released after the Wait that covers its readers, generic writes that an async-proxy
+unit accesses are fenced, and roles that share the matrix unit hand over turns.
+Meaning of the instructions: docs/sprogram.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.errors import InternalError
+from threadloom.machine.model import SEU, Completion
+from threadloom.sched.fold import Modulo
+from threadloom.sched.lines import Item, Line, subtree
+from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Reason, Signal, Wait, Why
+from threadloom.sched.pipeline import pairs
+from threadloom.sched.placement import Placement
+from threadloom.sched.tile_map import TileMap
+from threadloom.task.ops import Edge, Kind, Loop, TaskGraph
+
+GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """Role `src_role` at `edge.src` -> role `dst_role` at `edge.dst`, in the lines of their common loop."""
+
+    loop: int
+    src_role: str
+    dst_role: str
+    edge: Edge
+    tile: str
+
+
+class Synchronizer:
+    """Works on the lines in place; `signals` collects what it needed."""
+
+    def __init__(
+        self,
+        graph: TaskGraph,
+        placement: Placement,
+        lines: dict[tuple[int, str], Line],
+        buffers: dict[tuple[str, str], Buffer],
+    ):
+        self.graph, self.placement, self.lines, self.buffers = graph, placement, lines, buffers
+        self.tiles = TileMap(graph)
+        self.signals: dict[str, Signal] = {}
+        self._parents = {loop.id: loop.parent for loop in graph.loops}
+        self._task_loop = {t.name: t.loop for t in graph.tasks}
+
+    def run(self, schedules: dict[int, Modulo]) -> None:
+        deps = self._dependences()
+        self._name_groups()
+        self._name_rings(deps)
+        for dep in deps:
+            self._fence(dep)
+        for dep in deps:
+            self._wait_for_value(dep)
+        for dep in deps:
+            self._protect_slot(dep)
+        for (loop, _), line in list(self.lines.items()):
+            self._wait_for_slots(loop, line)
+        self._release_slots(deps)
+        for loop, made in schedules.items():
+            self._turns(loop, made)
+
+    # ------------------------------------------------ what depends on what
+
+    def seu(self, task: str) -> SEU:
+        return self.placement.units[task].seu
+
+    def _chain(self, loop: int) -> list[int]:
+        chain = [loop]
+        while (up := self._parents[chain[-1]]) is not None:
+            chain.append(up)
+        return chain
+
+    def _common(self, edge: Edge) -> int:
+        inside = self._chain(self._task_loop[edge.src])
+        return next(loop for loop in self._chain(self._task_loop[edge.dst]) if loop in inside)
+
+    def _dependences(self) -> list[Dependence]:
+        """Every graph edge between roles that really issue its ends, in the innermost loop that holds both."""
+        found = []
+        for edge in self.graph.edges:
+            if Kind.SCALAR in (self.graph.task(edge.src).kind, self.graph.task(edge.dst).kind):
+                continue
+            tile = self.tiles.of(edge.value)
+            for src, dst in pairs(edge, self.placement, self.placement.places.get(tile)):
+                found.append(Dependence(self._common(edge), src, dst, edge, tile))
+        return found
+
+    def position(self, loop: int, role: str, task: str) -> int:
+        """Where the role's line of `loop` holds the task, or the inner loop with it."""
+        line = self.lines[loop, role]
+        at = self._task_loop[task]
+        if at == loop:
+            return line.position(task)
+        child = next(c for c in self._chain(at) if self._parents[c] == loop)
+        return line.inner(child)
+
+    def item(self, loop: int, role: str, task: str) -> Item:
+        return self.lines[loop, role].items[self.position(loop, role, task)]
+
+    # ------------------------------------------------ signals
+
+    def _name_groups(self) -> None:
+        """Tasks on a unit with group completion join their role's FIFO of that unit."""
+        for line in self.lines.values():
+            for item in line.items:
+                if isinstance(item.instr, Issue) and self.seu(item.task).completion in GROUPS:
+                    name = self.group(item.task)
+                    self.signals[name] = Signal(name, self.seu(item.task).completion)
+                    self._complete(item, name)
+
+    def group(self, task: str) -> str:
+        return f"{self.seu(task).name}.group"
+
+    def _complete(self, item: Item, signal: str) -> None:
+        old = item.instr
+        item.instr = Issue(old.task, old.seu, old.method, old.stage, signal)
+
+    def _needs_ring(self, dep: Dependence) -> bool:
+        """A value that crosses roles, or that a unit with memory barriers makes."""
+        return dep.src_role != dep.dst_role or self.seu(dep.edge.src).completion is Completion.MBARRIER
+
+    def _name_rings(self, deps: list[Dependence]) -> None:
+        """A full signal per buffer that crosses roles, and an empty one for its slots."""
+        for tile in dict.fromkeys(d.tile for d in deps if self._needs_ring(d)):
+            buffer = self.buffers[tile, ""]
+            crossing = [d for d in deps if d.tile == tile and self._needs_ring(d)]
+            sources = dict.fromkeys((d.edge.src, d.src_role) for d in crossing)
+            asynchronous = self.seu(crossing[0].edge.src).is_async
+            writers = len(dict.fromkeys(role for _, role in sources))
+            size = buffer.bytes_per_slot if asynchronous else 0
+            full = Signal(f"full.{buffer.name}", Completion.MBARRIER, buffer.slots, writers, size)
+            readers = len(dict.fromkeys(d.dst_role for d in crossing))
+            empty = Signal(f"empty.{buffer.name}", Completion.MBARRIER, buffer.slots, readers)
+            self.signals[full.name], self.signals[empty.name] = full, empty
+            for task, role in sources:
+                item = self.item(self._task_loop[task], role, task)
+                if asynchronous:
+                    self._complete(item, full.name)
+                else:
+                    reason = Reason(Why.DEPENDENCE, task, crossing[0].edge.dst, buffer.name)
+                    item.after.append(Arrive(full.name, reason, item.stage))
+
+    # ------------------------------------------------ fences
+
+    def _fence(self, dep: Dependence) -> None:
+        """A generic write before an access by the async proxy."""
+        src, dst = self.seu(dep.edge.src), self.seu(dep.edge.dst)
+        if src.proxy != "generic" or dst.proxy != "async" or not dep.tile:
+            return
+        buffer = self.buffer(dep.tile, dep.src_role)
+        if buffer is None:
+            return
+        reason = Reason(Why.DEPENDENCE, dep.edge.src, dep.edge.dst, buffer.name, dep.edge.distance)
+        if dep.src_role == dep.dst_role:
+            target = self.item(dep.loop, dep.dst_role, dep.edge.dst)
+            _once(target.before, Fence(buffer.name, "generic", "async", reason, target.stage))
+        else:
+            target = self.item(self._task_loop[dep.edge.src], dep.src_role, dep.edge.src)
+            fence = Fence(buffer.name, "generic", "async", reason, target.stage)
+            if fence not in target.after:
+                target.after.insert(0, fence)
+
+    def buffer(self, tile: str, role: str) -> Buffer | None:
+        return self.buffers.get((tile, role)) or self.buffers.get((tile, ""))
+
+    # ------------------------------------------------ waits for values
+
+    def _wait_for_value(self, dep: Dependence) -> None:
+        edge, src = dep.edge, self.seu(dep.edge.src)
+        target = self.item(dep.loop, dep.dst_role, edge.dst)
+        if self._needs_ring(dep):
+            buffer = self.buffers[dep.tile, ""]
+            reason = Reason(Why.DEPENDENCE, edge.src, edge.dst, buffer.name, edge.distance)
+            self._ring_wait(dep, Wait(f"full.{buffer.name}", reason, target.stage))
+        elif src.completion in GROUPS and not self._chained(dep):
+            name = self._buffer_name(dep)
+            reason = Reason(Why.DEPENDENCE, edge.src, edge.dst, name, edge.distance)
+            self._group_wait(dep, reason, edge.distance)
+
+    def _buffer_name(self, dep: Dependence) -> str:
+        buffer = self.buffer(dep.tile, dep.src_role)
+        return buffer.name if buffer else dep.tile
+
+    def _chained(self, dep: Dependence) -> bool:
+        """An accumulator passed on inside one matrix unit by one role: executed in issue order."""
+        src, dst = self.graph.task(dep.edge.src), self.graph.task(dep.edge.dst)
+        same_unit = self.seu(src.name) == self.seu(dst.name) and self.seu(src.name).completion is Completion.MMA_GROUP
+        return same_unit and any(self.tiles.of(v) == dep.tile for v in dst.writes)
+
+    def _ring_wait(self, dep: Dependence, wait: Wait) -> None:
+        """One wait for an instance is enough: skip it where an earlier item of the line has waited for the same one."""
+        line = self.lines[dep.loop, dep.dst_role]
+        at = self.position(dep.loop, dep.dst_role, dep.edge.dst)
+        key = (wait.signal, wait.stage, wait.reason.distance)
+        for item in line.items[: at + 1]:
+            for known in item.before:
+                if isinstance(known, Wait) and (known.signal, known.stage, known.reason.distance) == key:
+                    return
+        line.items[at].before.append(wait)
+
+    def _group_wait(self, dep: Dependence, reason: Reason, distance: int) -> None:
+        """Before the target, wait until the group of the source's instance is complete."""
+        line = self.lines[dep.loop, dep.dst_role]
+        at = self.position(dep.loop, dep.dst_role, dep.edge.dst)
+        came = self.position(dep.loop, dep.src_role, dep.edge.src)
+        later = line.items[at].stage + distance - line.items[came].stage
+        signal = self.group(dep.edge.src)
+        pending = self._groups_between(line, signal, came, later, at)
+        wait = Wait(signal, reason, line.items[at].stage, pending)
+        for known in line.items[at].before:
+            if isinstance(known, Wait) and known.signal == signal and known.pending <= pending:
+                return
+        line.items[at].before[:] = [
+            k for k in line.items[at].before if not (isinstance(k, Wait) and k.signal == signal)
+        ]
+        line.items[at].before.append(wait)
+
+    def _groups_between(self, line: Line, signal: str, came: int, later: int, at: int) -> int:
+        """Groups that join the FIFO after item `came` and before item `at` comes `later` iterations on."""
+        joins = [self._joins(item, signal) for item in line.items]
+        if later == 0:
+            between = joins[came + 1 : at]
+        else:
+            between = joins[came + 1 :] + joins * (later - 1) + joins[:at]
+        if isinstance(line.items[came].instr, Inner):
+            between = [j for j in between]
+        if None in between:  # an inner loop adds a number that is not known here
+            return 0
+        return sum(j or 0 for j in between)
+
+    def _joins(self, item: Item, signal: str) -> int | None:
+        if isinstance(item.instr, Issue):
+            return 1 if item.instr.completes == signal else 0
+        inside = subtree(self.graph, item.instr.loop)
+        used = any(self.group(t.name) == signal for t in self.graph.tasks if t.loop in inside)
+        return None if used else 0
+
+    # ------------------------------------------------ slots
+
+    def _protect_slot(self, dep: Dependence) -> None:
+        """An asynchronous reader of a buffer that the same role writes again: wait for it before the next write."""
+        reader = self.seu(dep.edge.dst)
+        buffer = self.buffer(dep.tile, dep.src_role) if dep.tile else None
+        if buffer is None or self._needs_ring(dep) or reader.completion not in GROUPS:
+            return
+        if self.seu(dep.edge.src) == reader or self._task_loop[dep.edge.src] != self._task_loop[dep.edge.dst]:
+            return
+        if self.tiles.tile(dep.tile).carried is not None:
+            return
+        slots_later = buffer.slots - dep.edge.distance
+        reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, buffer.name, slots_later)
+        back = Dependence(dep.loop, dep.dst_role, dep.src_role, Edge(dep.edge.dst, dep.edge.src, dep.tile), dep.tile)
+        self._group_wait(back, reason, slots_later)
+
+    def _wait_for_slots(self, loop: int, line: Line) -> None:
+        """A writer of a ring buffer waits until its slot was released."""
+        for item in line.items:
+            for instr in (item.instr, *item.after):
+                name = getattr(instr, "completes", "") or (instr.signal if isinstance(instr, Arrive) else "")
+                if name.startswith("full."):
+                    buffer = name.removeprefix("full.")
+                    readers = [e.dst for e in self.graph.edges if self.tiles.of(e.value) and e.src == item.task]
+                    reason = Reason(Why.SLOT_FREE, readers[0] if readers else "", item.task, buffer)
+                    _once(item.before, Wait(f"empty.{buffer}", reason, item.stage))
+
+    def _release_slots(self, deps: list[Dependence]) -> None:
+        """After a role's last reader of a ring buffer is done, the role arrives at the empty signal."""
+        rings = [d for d in deps if self._needs_ring(d)]
+        for tile, role in dict.fromkeys((d.tile, d.dst_role) for d in rings):
+            own = [d for d in rings if d.tile == tile and d.dst_role == role]
+            loop = self._task_loop[own[0].edge.src]
+            if any(d.loop != loop for d in own):
+                raise InternalError(f"tile {tile} is read outside the loop that loads it")
+            self._release(loop, role, own)
+
+    def _release(self, loop: int, role: str, deps: list[Dependence]) -> None:
+        line = self.lines[loop, role]
+        points = [self._done_point(line, dep) for dep in deps]  # (iteration, position after which)
+        iteration, at, dep = max(points, key=lambda p: p[:2])
+        buffer = self.buffers[dep.tile, ""]
+        reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, buffer.name)
+        line.items[at].after.append(Arrive(f"empty.{buffer.name}", reason, iteration))
+
+    def _done_point(self, line: Line, dep: Dependence) -> tuple[int, int, Dependence]:
+        """(iteration in stages, item after which) at which the reader is known to be done."""
+        came = self.position(line.loop, line.role, dep.edge.dst)
+        item = line.items[came]
+        read_at = item.stage + dep.edge.distance
+        if self.seu(dep.edge.dst).completion not in GROUPS:
+            return read_at, came, dep
+        signal = self.group(dep.edge.dst)
+        if isinstance(item.instr, Inner):
+            reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, self._buffer_name(dep))
+            if not any(isinstance(k, Wait) and k.signal == signal and k.pending == 0 for k in item.after):
+                item.after.append(Wait(signal, reason, item.stage, 0))
+            return read_at, came, dep
+        later, at = self._when_done(line, came, signal)
+        pending = self._groups_between(line, signal, came, later, at + 1)
+        stage = item.stage + later
+        reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, self._buffer_name(dep), 0)
+        if not self._covered(line, signal, came, later, at, stage):
+            line.items[at].after.append(Wait(signal, reason, stage, pending))
+        return stage + dep.edge.distance, at, dep
+
+    def _when_done(self, line: Line, came: int, signal: str) -> tuple[int, int]:
+        """(iterations later, item after which): first moment when the asynchronous item has likely left its unit."""
+        target = line.items[came].done
+        count = len(line.items)
+        for step in range(1, 4 * count + 1):
+            later, at = divmod(came + step, count)
+            item = line.items[at]
+            if self._waits_for(line, signal, came, later, at):
+                return later, at
+            if item.start + later * line.ii >= target:
+                same_unit = isinstance(item.instr, Issue) and item.instr.completes == signal
+                if same_unit:  # let the unit have its next task before this role waits
+                    return later, at
+                previous = (came + step - 1) % count
+                return (came + step - 1) // count, previous
+        return 1, came
+
+    def _waits_for(self, line: Line, signal: str, came: int, later: int, at: int) -> bool:
+        """Whether item `at` already waits for exactly the instance that item `came` issued `later` iterations ago."""
+        stage = line.items[came].stage + later
+        covering = self._groups_between(line, signal, came, later, at)
+        return any(
+            isinstance(k, Wait) and k.signal == signal and k.stage == stage and k.pending <= covering
+            for k in line.items[at].before
+        )
+
+    def _covered(self, line: Line, signal: str, came: int, later: int, at: int, stage: int) -> bool:
+        if self._waits_for(line, signal, came, later, at):
+            return True
+        covering = self._groups_between(line, signal, came, later, at + 1)
+        return any(
+            isinstance(k, Wait) and k.signal == signal and k.stage == stage and k.pending <= covering
+            for k in line.items[at].after
+        )
+
+    # ------------------------------------------------ turns
+
+    def _turns(self, loop: int, made: Modulo) -> None:
+        """Roles that share an asynchronous matrix unit take turns on it in the planned order.
+
+        Left alone they fall into lockstep (prototype study: 2048 -> 3674 cycles).
+        """
+        lines = {role: line for (at, role), line in self.lines.items() if at == loop}
+        users: dict[str, list[tuple[int, str, Item]]] = {}
+        for role, line in lines.items():
+            for item in line.items:
+                if isinstance(item.instr, Issue) and self.seu(item.task).completion is Completion.MMA_GROUP:
+                    users.setdefault(item.instr.seu, []).append((item.start, role, item))
+        for unit, found in users.items():
+            found.sort(key=lambda f: f[0])
+            if len({role for _, role, _ in found}) < 2:
+                continue
+            for at, (phase, role, item) in enumerate(found):
+                next_phase, next_role, following = found[(at + 1) % len(found)]
+                if next_role != role:
+                    self._hand_over(loop, unit, (role, item), (next_role, following), int(next_phase <= phase))
+
+    def _hand_over(self, loop: int, unit: str, giver: tuple[str, Item], taker: tuple[str, Item], wraps: int) -> None:
+        (from_role, item), (to_role, following) = giver, taker
+        name = f"turn.{unit}.{loop}.{from_role}.{item.task}.{to_role}.{following.task}"
+        self.signals[name] = Signal(name, Completion.MBARRIER)
+        reason = Reason(Why.ORDER, item.task, following.task, unit, wraps)
+        item.after.insert(0, Arrive(name, reason, following.stage))
+        following.before.append(Wait(name, reason, following.stage))
+
+
+def _once(instrs: list, instr) -> None:
+    if instr not in instrs:
+        instrs.append(instr)
+
+
+def has_inner(loop: Loop) -> bool:
+    return any(isinstance(item, int) for item in loop.items)
