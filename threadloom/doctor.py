@@ -13,6 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from threadloom import env
+from threadloom.errors import CompileError
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -72,14 +75,14 @@ SIMD = (
 
 
 def _openmp() -> Finding:
+    from threadloom.targets.cpu import openmp
+
     enables, get = "all cores (without it kernels run on one)", "pip install cmeel-libomp"
-    spec = importlib.util.find_spec("cmeel")
-    folder = Path(spec.origin).parent.parent / "cmeel.prefix" / "lib" if spec and spec.origin else None
-    beside = [str(folder / "libomp.so")] if folder else []
-    for path in (*beside, "libomp.so.5", "libiomp5.so", "libgomp.so.1"):
-        if _loads(path):
-            return Finding("OpenMP", True, path, enables, get)
-    return Finding("OpenMP", False, "no libomp, libiomp5 or libgomp loads", enables, get)
+    try:
+        path = openmp.runtime().path
+    except CompileError as error:
+        return Finding("OpenMP", False, error.what, enables, get)
+    return Finding("OpenMP", path != "", path or "no libomp, libiomp5 or libgomp loads", enables, get)
 
 
 # ---------------------------------------------------------------- CUDA on the CPU
@@ -87,7 +90,7 @@ def _openmp() -> Finding:
 
 def _clang() -> Finding:
     enables, get = "CUDA C++ on the CPU", "pip install 'threadloom[cuda-on-cpu]'"
-    path = os.environ.get("LOOM_CLANG") or _first_clang()
+    path = env.read("LOOM_CLANG") or _first_clang()
     if path is None:
         return Finding("clang", False, "no clang of a usable version", enables, get)
     words = _first_line([path, "--version"])
@@ -171,8 +174,10 @@ def _nvrtc() -> Finding:
 
 
 def _store() -> Finding:
-    folder = store_folder()
+    folder = env.cache_folder()
     enables, get = "tuned plans and compiled kernels kept between runs", "a writable folder; LOOM_CACHE names another"
+    if folder is None:
+        return Finding("store", False, "switched off by LOOM_CACHE=off", enables, "LOOM_CACHE unset")
     if not folder.exists():
         parent = next(p for p in folder.parents if p.exists())
         return Finding("store", os.access(parent, os.W_OK), f"{folder} (nothing stored yet)", enables, get)
@@ -180,12 +185,6 @@ def _store() -> Finding:
     mode = folder.stat().st_mode & 0o777
     detail = f"{folder}, {size_bytes / 1e6:.1f} MB, mode {mode:04o}"
     return Finding("store", os.access(folder, os.W_OK), detail, enables, get)
-
-
-def store_folder() -> Path:
-    if named := os.environ.get("LOOM_CACHE"):
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "threadloom"
 
 
 def _loads(library: str) -> bool:

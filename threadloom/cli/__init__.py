@@ -23,8 +23,8 @@ import sys
 from dataclasses import dataclass
 from types import ModuleType
 
-from threadloom import __version__
-from threadloom.errors import ThreadloomError
+from threadloom import __version__, env
+from threadloom.errors import CompileError, ThreadloomError
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,9 @@ def _dispatch(argv: list[str]) -> int:
     commands = [c for c in COMMANDS if c.is_present]
     chosen = next((a for a in argv if not a.startswith("-")), None)
     command = next((c for c in commands if c.name == chosen), None)
+    if command is not None:
+        env.check()
+        env.threads()
     module = command.load() if command else None
     if module is not None and hasattr(module, "main"):
         return module.main(argv[argv.index(command.name) + 1 :])
@@ -126,7 +129,8 @@ def _parser(commands: list[Command], chosen: Command | None, module: ModuleType 
 
 
 def _report(error: Exception) -> int:
-    """Print `error` as one message; the traceback only where LOOM_DEBUG asks for it."""
+    """Print `error` as one message; the traceback only where LOOM_DEBUG asks for it (read raw: the error may be about
+    the variables themselves)."""
     if os.environ.get("LOOM_DEBUG", "0") not in ("", "0"):
         import traceback
 
@@ -138,4 +142,5 @@ def _report(error: Exception) -> int:
     else:
         kind = type(error).__name__
         print(f"loom: internal error: {kind}: {error}\n  try: LOOM_DEBUG=1 for the traceback", file=sys.stderr)
-    return 2 if isinstance(error, UsageError) else 1
+    wrong_variable = isinstance(error, CompileError) and error.slug in (env.UNKNOWN, env.BAD_VALUE)
+    return 2 if isinstance(error, UsageError) or wrong_variable else 1

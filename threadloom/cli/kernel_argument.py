@@ -75,8 +75,8 @@ def choose(text: str, shape: dict[str, int]) -> Chosen:
         path = _examples_folder() / f"{file}.py"
         if file not in example_names():
             close = difflib.get_close_matches(file, example_names(), n=1)
-            hint = f"did you mean {close[0]}?" if close else "file.py:function, or one of: " + ", ".join(example_names())
-            raise UsageError(f"no example is called {file!r}\n  try: {hint}")
+            known = f"did you mean {close[0]}?" if close else f"file.py:function, or one of: {', '.join(example_names())}"
+            raise UsageError(f"no example is called {file!r}\n  try: {known}")
     module = load_module(path)
     name = function or _only_kernel(path, module)
     found = getattr(module, name, None)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import threadloom
 from threadloom import cli
+from threadloom.env import VARIABLES
 from threadloom.errors import InternalError
 
 
@@ -97,3 +100,20 @@ def test_closed_pipe_is_silent(args):
     )
     os.close(writer)
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(("name", "value"), [("LOOM_TREADS", "2"), ("LOOM_THREADS", "two")])
+def test_wrong_variables_are_usage_errors(loom, name, value):
+    done = loom("doctor", env={name: value})
+    assert done.returncode == 2
+    assert name in done.stderr and "Traceback" not in done.stderr
+
+
+def test_every_variable_that_is_read_is_registered():
+    """A LOOM_ name in the code that env.py does not know could never be set: env.check() refuses it."""
+    used = set()
+    for path in Path(threadloom.__file__).parent.rglob("*.py"):
+        used |= set(re.findall(r"""(?:read\(|environ\W|getenv\(|get\()["'](LOOM_[A-Z_]+)""", path.read_text("utf-8")))
+    assert used
+    assert used - set(VARIABLES) == set()
+    assert len(VARIABLES) <= 10
