@@ -36,6 +36,7 @@ class Access:
     share: int
     writes: bool
     content: TaskInstance
+    split: bool = False  # the workers each own a part of the tile
 
     def meets(self, other: Access) -> bool:
         parts = self.part == other.part or ALL in (self.part, other.part)
@@ -93,13 +94,14 @@ class DataChecker:
         if content.task in self.implicit:
             return []
         buffer = self.places.buffer(tile, role)
-        split = self.places.is_split(tile) and len(self.issuers[run.step.eu, run.who]) > 1
-        part = self.workers.index(role) if split and role in self.workers else ALL
+        split = self.places.is_split(tile)
+        several = len(self.issuers[run.step.eu, run.who]) > 1
+        part = self.workers.index(role) if split and several and role in self.workers else ALL
         slot = self.reference.place[tile, content] % buffer.slots
         if writes and buffer.multicast > 1 and self.eus > 1:
             eu = run.step.eu
             return [Access(run, f, buffer.name, slot, part, eu, True, content) for f in range(self.eus)]
-        return [Access(run, run.step.eu, buffer.name, slot, part, ALL, writes, content)]
+        return [Access(run, run.step.eu, buffer.name, slot, part, ALL, writes, content, split)]
 
     # ------------------------------------------------------------ one slot
 
@@ -126,6 +128,13 @@ class DataChecker:
         if not meeting:
             message = f"{content} writes nothing that {reader.run.step.role} could see in {reader.buffer}"
             self.report("no-writer", message, content.task, reader.run.who.task, reader.buffer, reader.run)
+        elif reader.split and reader.part == ALL:
+            elsewhere = len(self.issuers[reader.run.step.eu, content]) - len(meeting)
+            if elsewhere > 0:
+                message = (
+                    f"{elsewhere} worker(s) write their part of {content} where {reader.run.step.role} cannot read it"
+                )
+                self.report("no-writer", message, content.task, reader.run.who.task, reader.buffer, reader.run)
         for write in meeting:
             if not self._done_before(write, reader):
                 who = f"{reader.run.who} in {reader.run.step.role}"
