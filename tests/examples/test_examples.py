@@ -1,0 +1,42 @@
+"""Every example agrees with its float64 reference, with whole and with ragged tiles."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from threadloom.dtypes import ALL, numpy_dtype
+from threadloom.tile.ops import AxisKind
+from threadloom.tolerance import bound, worst_error
+
+FOLDER = Path(__file__).parents[2] / "examples"
+NAMES = sorted(p.stem for p in FOLDER.glob("*.py"))
+
+
+def cases() -> list[tuple[str, dict[str, int]]]:
+    return [(name, shape) for name in NAMES for shape in importlib.import_module(f"threadloom.examples.{name}").SHAPES]
+
+
+@pytest.mark.parametrize(("name", "shape"), cases(), ids=str)
+def test_example(name: str, shape: dict[str, int]):
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    kernel = getattr(module, name)
+    rng = np.random.default_rng(0)
+    arguments = module.inputs(rng, **shape)
+    want = module.reference(**arguments)
+    axes = kernel.bind(**arguments).kernel.axes
+    tiles = {a.name: int(rng.integers(1, 9)) for a in axes if a.kind is AxisKind.TILE}
+    check(kernel(**arguments), want, shape)
+    check(kernel.interpret(**arguments, tiles=tiles), want, shape)
+    check(kernel.interpret(**arguments, tiles=tiles, exact=True), want, shape, "f64")
+
+
+def check(got: object, want: object, shape: dict[str, int], dtype: str = "") -> None:
+    got, want = (x if isinstance(x, tuple) else (x,) for x in (got, want))
+    for ours, reference in zip(got, want, strict=True):
+        name = dtype or next(t.name for t in ALL.values() if numpy_dtype(t) == ours.dtype)
+        scale = float(np.abs(np.asarray(reference, np.float64)).max(initial=0))
+        assert worst_error(ours, reference) <= bound(name, max(shape.values()), scale)

@@ -1,0 +1,258 @@
+"""Checks a call's arguments against the signature, all at once, and gives every dimension its extent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from threadloom.arrays import ArrayView, allocate, storage_dtype, wrap
+from threadloom.dtypes import Dtype, u4
+from threadloom.errors import CompileError, slug
+from threadloom.lang.dims import Formula
+from threadloom.lang.signature import ConstParam, FunctionParam, ScalarParam, Signature, TensorParam
+from threadloom.tile.ops import Dim, Kernel, Tensor
+
+ARGUMENTS = slug("arguments", "the arguments of a call do not fit the kernel's signature")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A call's arguments sorted by kind, before dimensions are bound."""
+
+    tensors: dict[str, ArrayView]
+    scalars: dict[str, float | int | bool]
+    consts: dict[str, object]
+    dtypes: dict[str, Dtype]
+    outputs: dict[str, object]  # what the caller gave to be filled, or None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Everything a launch needs: `arrays` by tensor name (u4 still packed), extents by dimension name, scalars."""
+
+    kernel: Kernel
+    arrays: dict[str, np.ndarray]
+    dims: dict[str, int]
+    scalars: dict[str, float | int | bool]
+    results: tuple[object, ...] = ()  # the caller's or newly made output objects, in the signature's order
+
+
+def sort_arguments(name: str, signature: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Given:
+    """Match arguments to parameters; constants, functions and dtype variables are settled here."""
+    try:
+        bound = signature.python.bind(*args, **kwargs)
+    except TypeError as error:
+        raise CompileError(ARGUMENTS, f"{name}: {error}", why=f"its parameters are {signature.python}") from None
+    bound.apply_defaults()
+    problems: list[str] = []
+    given = Given({}, {}, {}, {}, {o.name: bound.arguments[o.name] for o in signature.outputs})
+    for param in signature.params:
+        value = bound.arguments[param.name]
+        match param:
+            case TensorParam():
+                given.tensors[param.name] = wrap(value, param.name)
+            case ScalarParam():
+                given.scalars[param.name] = _scalar(param, value, problems)
+            case ConstParam() | FunctionParam():
+                given.consts[param.name] = _const(param, value, problems)
+    for param in (*signature.tensors(), *signature.outputs):
+        if isinstance(variable := param.spec.dtype, str):
+            _bind_dtype(param, variable, given, problems)
+    _raise_all(name, problems)
+    return given
+
+
+def _scalar(param: ScalarParam, value: object, problems: list[str]) -> float | int | bool:
+    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    allowed = {"float": int | float, "int": int, "uint": int, "bool": bool}[param.dtype.kind]
+    if not isinstance(value, allowed) or (isinstance(value, bool) and param.dtype.kind != "bool"):
+        problems.append(f"{param.name} is {value!r}, not a scalar {param.dtype.name}")
+        return 0
+    if param.dtype.is_integer:
+        bits = param.dtype.bits - (param.dtype.kind == "int")
+        if not (-(2**bits) if param.dtype.kind == "int" else 0) <= value < 2**bits:
+            problems.append(f"{param.name} is {value}, which does not fit {param.dtype.name}")
+    return value
+
+
+def _const(param: ConstParam | FunctionParam, value: object, problems: list[str]) -> object:
+    if isinstance(param, FunctionParam):
+        if not callable(value):
+            problems.append(f"{param.name} is {value!r}, not a function")
+    elif isinstance(param.type, type) and not isinstance(value, param.type):
+        problems.append(f"{param.name} is {value!r}, not a {param.type.__name__}")
+    try:
+        hash(value)
+    except TypeError:
+        problems.append(f"{param.name} is a {type(value).__name__}: a compile-time constant must be hashable")
+    return value
+
+
+def _bind_dtype(param: TensorParam, variable: str, given: Given, problems: list[str]) -> None:
+    view = given.tensors.get(param.name)
+    if view is None:  # an output: a given array may be the only one to say
+        array = given.outputs.get(param.name)
+        if variable not in given.dtypes:
+            if array is None:
+                problems.append(f"dtype {variable} of output {param.name} is not determined by the inputs")
+                return
+            given.dtypes[variable] = wrap(array, param.name).dtype
+        return
+    known = given.dtypes.setdefault(variable, view.dtype)
+    if known is not view.dtype:
+        problems.append(f"{param.name} has dtype {view.dtype.name}, but {variable} is {known.name} already")
+
+
+def _raise_all(name: str, problems: list[str]) -> None:
+    if problems:
+        text = problems[0] if len(problems) == 1 else "".join(f"\n    - {p}" for p in problems)
+        raise CompileError(ARGUMENTS, f"call of {name}: {text}")
+
+
+# ---------------------------------------------------------------- dimensions
+
+
+@dataclass(slots=True)
+class _Dims:
+    """Extents by dimension, with where each came from for the messages."""
+
+    formulas: dict[str, Formula]
+    extents: dict[str, int] = field(default_factory=dict)
+    origin: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def meet(self, tensor: Tensor, at: int, extent: int) -> None:
+        dim, place = tensor.dims[at], f"dimension {at} of {tensor.name}"
+        if isinstance(dim, int):
+            if extent != dim and not self._odd(tensor, at, extent, dim):
+                self.problems.append(f"{place} is {extent}, not {dim}")
+            return
+        if dim in self.formulas:
+            return  # after the plain names
+        known = self.extents.setdefault(dim, extent)
+        self.origin.setdefault(dim, place)
+        if self._odd(tensor, at, extent, known):
+            return
+        if known != extent:
+            if self._odd_origin(dim, known, extent):
+                self.extents[dim] = extent
+                return
+            self.problems.append(f"{place} is {extent}, but {dim} is {known} ({self.origin[dim]})")
+
+    def _odd(self, tensor: Tensor, at: int, extent: int, wanted: int) -> bool:
+        """A last dimension of u4 may end in the middle of a byte."""
+        return tensor.dtype is u4 and at == len(tensor.dims) - 1 and extent - 1 == wanted
+
+    def _odd_origin(self, dim: str, known: int, extent: int) -> bool:
+        return self.origin[dim].endswith("(u4)") and known - 1 == extent
+
+    def settle_formulas(self, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> None:
+        for formula in self.formulas.values():  # a tensor whose dim is a formula may settle the one unknown name
+            for place, extent in _places(formula, tensors):
+                for name, value in formula.solve(self.extents, extent).items():
+                    self.extents[name] = value
+                    self.origin[name] = f"from {formula.text} = {extent}, {place}"
+        for formula in self.formulas.values():
+            missing = [n for n in formula.names if n not in self.extents]
+            if missing:
+                self.problems.append(f"dimension {formula.text} needs {', '.join(missing)}, which no argument gives")
+                continue
+            self.extents[formula.name] = value = formula.value(self.extents)
+            for place, extent in _places(formula, tensors):
+                if extent != value:
+                    self.problems.append(f"{place} is {extent}, but {formula.text} is {value}")
+
+
+def _places(formula: Formula, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> list[tuple[str, int]]:
+    return [
+        (f"dimension {at} of {tensor.name}", shape[at])
+        for tensor, shape in tensors
+        for at, dim in enumerate(tensor.dims)
+        if dim == formula.name
+    ]
+
+
+def logical_shape(view: ArrayView, tensor: Tensor) -> tuple[int, ...]:
+    """The shape in elements: bytes of u4 hold two."""
+    shape = view.array.shape
+    return (*shape[:-1], shape[-1] * 2) if tensor.dtype is u4 and shape else shape
+
+
+def bind_call(kernel: Kernel, formulas: tuple[Formula, ...], given: Given) -> Call:
+    """Check dtypes and shapes, settle the dimensions, make the outputs."""
+    dims = _Dims({f.name: f for f in formulas})
+    views = dict(given.tensors)
+    views |= {name: wrap(array, name) for name, array in given.outputs.items() if array is not None}
+    shaped: list[tuple[Tensor, tuple[int, ...]]] = []
+    for tensor in kernel.tensors:
+        if tensor.name in views:
+            _meet_tensor(tensor, views[tensor.name], dims, shaped)
+    dims.settle_formulas(shaped)
+    for dim in _named_dims(kernel):
+        if dim not in dims.extents and not (dims.problems and dim in dims.formulas):
+            dims.problems.append(f"dimension {dim} is given by no argument")
+    _raise_all(kernel.name, dims.problems)
+    framework = next((v.framework for v in given.tensors.values()), "numpy")
+    results = [_output(kernel, name, array, dims.extents, framework) for name, array in given.outputs.items()]
+    arrays = {name: view.array for name, view in views.items()}
+    for name, result in zip(given.outputs, results, strict=True):
+        arrays[name] = wrap(result, name).array
+    _check_overlap(kernel, given, arrays)
+    return Call(kernel, arrays, dims.extents, given.scalars, tuple(results))
+
+
+def _meet_tensor(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tuple[Tensor, tuple[int, ...]]]) -> None:
+    if view.dtype is not storage_dtype(tensor.dtype):
+        stored = " (two u4 to a byte: u8)" if tensor.dtype is u4 else ""
+        dims.problems.append(f"{tensor.name} has dtype {view.dtype.name}, not {tensor.dtype.name}{stored}")
+    if view.array.ndim != len(tensor.dims):
+        wanted = f"[{', '.join(map(str, tensor.dims))}]"
+        dims.problems.append(f"{tensor.name} has {view.array.ndim} dimensions, not {len(tensor.dims)} {wanted}")
+        return
+    shape = logical_shape(view, tensor)
+    shaped.append((tensor, shape))
+    for at, extent in enumerate(shape):
+        dims.meet(tensor, at, extent)
+        if tensor.dtype is u4 and at == len(shape) - 1 and isinstance(tensor.dims[at], str):
+            place = dims.origin.get(tensor.dims[at], "")
+            if place == f"dimension {at} of {tensor.name}":
+                dims.origin[tensor.dims[at]] = f"{place} (u4)"
+
+
+def _named_dims(kernel: Kernel) -> list[Dim]:
+    found = [d for t in kernel.tensors for d in t.dims] + [a.dim for a in kernel.axes]
+    return [d for d in dict.fromkeys(found) if isinstance(d, str)]
+
+
+def _output(kernel: Kernel, name: str, given: object, dims: Mapping[str, int], framework: str) -> object:
+    tensor = next(t for t in kernel.tensors if t.name == name)
+    if given is None:
+        shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
+        return allocate(shape, tensor.dtype, framework)
+    if not wrap(given, name).writable:
+        raise CompileError(ARGUMENTS, f"call of {kernel.name}: {name} is read-only")
+    return given
+
+
+def _check_overlap(kernel: Kernel, given: Given, arrays: Mapping[str, np.ndarray]) -> None:
+    """An output that shares memory with another argument would be read after it is written."""
+    for name, array in given.outputs.items():
+        if array is None:
+            continue
+        for other, memory in arrays.items():
+            if other != name and _share(arrays[name], memory):
+                raise CompileError(
+                    ARGUMENTS,
+                    f"call of {kernel.name}: {name} shares memory with {other}",
+                    why="tiles are read and written in no fixed order",
+                    try_=f"{name}= an array of its own",
+                )
+
+
+def _share(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return False  # interleaved views of one array are the usual reason

@@ -1,0 +1,522 @@
+"""Evaluates the expressions of a kernel's text: constants in Python, everything else as tile operations."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import operator
+import types
+from collections.abc import Callable
+
+import numpy as np
+
+from threadloom.dtypes import Dtype, i64
+from threadloom.errors import CompileError, slug
+from threadloom.lang import builtins as tl
+from threadloom.lang import library
+from threadloom.lang.builder import Builder, describe_type
+from threadloom.lang.calls import HANDLERS, bind, dot
+from threadloom.lang.source_of import Origin
+from threadloom.lang.values import Affine, TensorRef, Unusable
+from threadloom.source import Loc
+from threadloom.tile.ops import Access, AtomicAdd, AxisKind, Bound, Load, Subscript, Term, Value
+
+UNKNOWN_NAME = slug("unknown-name", "a name in a kernel has no value")
+UNSUPPORTED = slug("unsupported-python", "Python that has no meaning in a kernel")
+CONDITION = slug("tile-condition", "a condition in the control flow is a tile instead of a scalar")
+SUBSCRIPTS = slug("subscripts", "a tensor is indexed with the wrong number or kind of subscripts")
+AXIS_DIM = slug("axis-dimension", "a loop variable indexes a dimension that its loop does not run over")
+REPEATED_AXIS = slug("repeated-whole-axis", "`:` stands for the same dimension twice in one tile")
+READS_OUTPUT = slug("reads-output", "an output is read: a dependence through memory, which cannot be pipelined")
+
+STORED_AXES = slug("stored-axes", "a stored tile has an axis that the place it is stored to has not")
+
+_BINARY: dict[type, tuple[str, Callable[[object, object], object]]] = {
+    ast.Add: ("add", operator.add),
+    ast.Sub: ("sub", operator.sub),
+    ast.Mult: ("mul", operator.mul),
+    ast.Div: ("div", operator.truediv),
+    ast.FloorDiv: ("floordiv", operator.floordiv),
+    ast.Mod: ("mod", operator.mod),
+    ast.BitAnd: ("and", operator.and_),
+    ast.BitOr: ("or", operator.or_),
+    ast.BitXor: ("xor", operator.xor),
+    ast.LShift: ("shl", operator.lshift),
+    ast.RShift: ("shr", operator.rshift),
+    ast.Pow: ("pow", operator.pow),
+    ast.MatMult: ("dot", operator.matmul),
+}
+_COMPARE: dict[type, tuple[str, Callable[[object, object], object]]] = {
+    ast.Eq: ("eq", operator.eq),
+    ast.NotEq: ("ne", operator.ne),
+    ast.Lt: ("lt", operator.lt),
+    ast.LtE: ("le", operator.le),
+    ast.Gt: ("gt", operator.gt),
+    ast.GtE: ("ge", operator.ge),
+    ast.Is: ("is", operator.is_),
+    ast.IsNot: ("is not", operator.is_not),
+    ast.In: ("in", lambda a, b: a in b),
+    ast.NotIn: ("not in", lambda a, b: a not in b),
+}
+_INSTEAD: dict[type, str] = {
+    ast.ListComp: "tiles have no elements to list; use operations on whole tiles",
+    ast.GeneratorExp: "use operations on whole tiles, such as tl.sum(x, k)",
+    ast.DictComp: "use operations on whole tiles",
+    ast.SetComp: "use operations on whole tiles",
+    ast.JoinedStr: "kernels have no strings at run time",
+    ast.Lambda: "write a function at module level and call it",
+    ast.NamedExpr: "assign on a line of its own",
+    ast.Await: "kernels have no coroutines",
+    ast.Yield: "return the value, or store it",
+    ast.YieldFrom: "return the value, or store it",
+    ast.Starred: "write the arguments out",
+}
+# Python and NumPy functions people reach for -> what the language has
+_SAME_AS: dict[object, Callable[..., object]] = {
+    builtins.abs: tl.abs, builtins.max: tl.maximum, builtins.min: tl.minimum, builtins.round: tl.round,
+    math.exp: tl.exp, math.log: tl.log, math.sqrt: tl.sqrt, math.tanh: tl.tanh,
+}  # fmt: skip
+
+
+class Expressions:
+    """One function's text under evaluation: `names` are its locals, over those its source can see."""
+
+    def __init__(self, builder: Builder, origin: Origin, names: dict[str, object], fixed_loc: Loc | None = None):
+        self.b = builder
+        self.origin = origin
+        self.names = names
+        self.fixed_loc = fixed_loc  # where library functions are inlined: the user's call
+
+    def loc(self, node: ast.AST) -> Loc:
+        return self.fixed_loc or self.origin.loc(node)
+
+    def at(self, node: ast.AST) -> None:
+        """What is emitted next comes from `node`."""
+        self.b.loc = self.loc(node)
+
+    def unsupported(self, node: ast.AST, what: str, instead: str = "") -> CompileError:
+        return CompileError(UNSUPPORTED, f"{what} in a kernel", try_=instead, loc=self.loc(node))
+
+    # ------------------------------------------------------------ dispatch
+
+    def evaluate(self, node: ast.expr) -> object:
+        match node:
+            case ast.Constant(value):
+                return value
+            case ast.Name(name):
+                return self._lookup(name, node)
+            case ast.BinOp(left, op, right):
+                return self.binary(type(op), self.evaluate(left), self.evaluate(right), node)
+            case ast.UnaryOp(op, operand):
+                return self._unary(op, self.evaluate(operand), node)
+            case ast.Compare():
+                return self._compare(node)
+            case ast.BoolOp(op, values):
+                return self._bool_op(op, values)
+            case ast.IfExp(test, body, orelse):
+                chosen = body if self.constant_truth(test, "x if c else y") else orelse
+                return self.evaluate(chosen)
+            case ast.Call():
+                return self._call(node)
+            case ast.Attribute(value, name):
+                return self._attribute(self.evaluate(value), name, node)
+            case ast.Subscript(value, index):
+                return self._subscript(self.evaluate(value), index, node)
+            case ast.Tuple(items) | ast.List(items):
+                values = (self.evaluate(i) for i in items)
+                return tuple(values) if isinstance(node, ast.Tuple) else list(values)
+            case ast.Dict(keys, values) if None not in keys:
+                return {self.evaluate(k): self.evaluate(v) for k, v in zip(keys, values, strict=True)}
+        kind = type(node)
+        raise self.unsupported(node, f"`{kind.__name__}` expression", _INSTEAD.get(kind, ""))
+
+    def _lookup(self, name: str, node: ast.expr) -> object:
+        for names in (self.names, self.origin.names):
+            if name in names:
+                value = names[name]
+                if isinstance(value, Unusable):
+                    raise CompileError(UNKNOWN_NAME, f"{name} has no value here", why=value.why, loc=self.loc(node))
+                return value
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        near = _nearest(name, [*self.names, *self.origin.names])
+        raise CompileError(
+            UNKNOWN_NAME,
+            f"{name} has no value here",
+            try_=f"did you mean {near}?" if near else "assign it before, or add it to the parameters",
+            loc=self.loc(node),
+        )
+
+    # ------------------------------------------------------------ operators
+
+    def binary(self, op: type, left: object, right: object, node: ast.AST) -> object:
+        fn, python = _BINARY[op]
+        if _is_constant(left) and _is_constant(right):
+            return self._in_python(python, node, left, right)
+        self._check_operands(node, left, right)
+        self.at(node)
+        if fn == "pow":
+            return self._power(left, right, node)
+        if fn == "dot":
+            return dot(self.b, left, right)
+        affine = _affine(fn, left, right)
+        return affine if affine is not None else self.b.map(fn, left, right)
+
+    def _check_operands(self, node: ast.AST, *operands: object) -> None:
+        for operand in operands:
+            if isinstance(operand, TensorRef):
+                raise self._bare_tensor(operand, node)
+
+    def _bare_tensor(self, ref: TensorRef, node: ast.AST) -> CompileError:
+        subscripts = ", ".join(str(d).lower() for d in ref.tensor.dims)
+        return CompileError(
+            SUBSCRIPTS,
+            f"tensor {ref.tensor.name} is used without subscripts",
+            why="only tiles of it can be computed with",
+            try_=f"{ref.tensor.name}[{subscripts}] with loop variables, or : for a whole dimension",
+            loc=self.loc(node),
+        )
+
+    def _power(self, left: object, right: object, node: ast.AST) -> object:
+        """Powers that are products, roots or reciprocals."""
+        if isinstance(right, int) and not isinstance(right, bool) and 1 <= right <= 16:
+            base = self.b.value(left)
+            result: Value | None = None
+            while right:
+                if right & 1:
+                    result = base if result is None else self.b.map("mul", result, base)
+                right >>= 1
+                base = self.b.map("mul", base, base) if right else base
+            return result
+        if right == 0.5:
+            return self.b.map("sqrt", left)
+        if right == -0.5:
+            return self.b.map("rsqrt", left)
+        if right == -1:
+            return self.b.map("div", 1.0, left)
+        instead = "x ** n for n = 1..16, 0.5, -0.5, -1; or tl.exp2(y * tl.log2(x))"
+        raise self.unsupported(node, f"x ** {right!r}", instead)
+
+    def _unary(self, op: ast.unaryop, operand: object, node: ast.AST) -> object:
+        python = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
+        if _is_constant(operand):
+            return self._in_python(python[type(op)], node, operand)
+        self._check_operands(node, operand)
+        self.at(node)
+        match op:
+            case ast.USub():
+                return operand.times(-1) if isinstance(operand, Affine) else self.b.map("neg", operand)
+            case ast.UAdd():
+                return operand
+            case ast.Invert():
+                return self.b.map("not", operand)
+        raise self.unsupported(node, "`not` of a tile or scalar", "~x for a bool x")
+
+    def _compare(self, node: ast.Compare) -> object:
+        """Chains such as a <= b < c hold where all parts hold."""
+        values = [self.evaluate(v) for v in (node.left, *node.comparators)]
+        result: object = True
+        for at, op in enumerate(node.ops):
+            part = self._compare_two(type(op), values[at], values[at + 1], node)
+            if isinstance(result, bool):
+                result = part if result else False
+            elif not (isinstance(part, bool) and part):
+                self.at(node)
+                result = self.b.map("and", result, part)
+        return result
+
+    def _compare_two(self, op: type, left: object, right: object, node: ast.Compare) -> object:
+        fn, python = _COMPARE[op]
+        if fn in ("is", "is not") or (_is_constant(left) and _is_constant(right)):
+            return self._in_python(python, node, left, right)
+        if fn in ("in", "not in"):
+            raise self.unsupported(node, f"`{fn}` on tiles", "(x == a) | (x == b)")
+        self._check_operands(node, left, right)
+        self.at(node)
+        return self.b.map(fn, left, right)
+
+    def _bool_op(self, op: ast.boolop, nodes: list[ast.expr]) -> object:
+        value: object = None
+        for node in nodes:
+            value = self.evaluate(node)
+            if not _is_constant(value):
+                word, sign = ("and", "&") if isinstance(op, ast.And) else ("or", "|")
+                raise self.unsupported(node, f"`{word}` with a tile or scalar", f"(a) {sign} (b), with the parentheses")
+            if bool(value) != isinstance(op, ast.And):
+                return value
+        return value
+
+    def _in_python(self, fn: Callable[..., object], node: ast.AST, *operands: object) -> object:
+        """Compute with compile-time constants; a failure is the user's."""
+        try:
+            return fn(*operands)
+        except Exception as error:  # any exception of the user's constants
+            raise self.unsupported(node, f"{type(error).__name__}: {error}") from error
+
+    def constant_truth(self, test: ast.expr, what: str) -> bool:
+        value = self.evaluate(test)
+        if _is_constant(value):
+            return bool(value)
+        raise CompileError(
+            CONDITION,
+            f"`{what}` on a value that is known only at run time",
+            why="it would have to differ from element to element",
+            try_="tl.where(c, x, y)",
+            loc=self.loc(test),
+        )
+
+    # ------------------------------------------------------------ attributes, calls
+
+    def _attribute(self, owner: object, name: str, node: ast.Attribute) -> object:
+        match owner:
+            case TensorRef(tensor):
+                if name == "dtype":
+                    return tensor.dtype
+                instead = 'tl.dim("M") for a size' if name in ("shape", "size") else "axes have names: no transposing"
+                raise self.unsupported(node, f"`.{name}` of a tensor", instead)
+            case Value():
+                if name == "dtype":
+                    return owner.type.dtype
+                raise self.unsupported(node, f"`.{name}` of a tile", "the functions of tl, such as tl.cast(x, tl.f16)")
+            case Affine():
+                return self._bound(owner, name, node)
+        try:
+            return getattr(owner, name)
+        except AttributeError as error:
+            raise CompileError(UNKNOWN_NAME, str(error), loc=self.loc(node)) from None
+
+    def _bound(self, owner: Affine, name: str, node: ast.Attribute) -> Value:
+        axis = owner.axis()
+        if axis is None or name not in ("start", "stop") or self.b.axes[axis].kind is AxisKind.EACH:
+            raise self.unsupported(node, f"`.{name}` of a loop variable", "m.start and m.stop of a tiled axis")
+        self.at(node)
+        result = self.b.temporary((), i64)
+        self.b.emit(Bound(result, axis, name, self.b.loc))
+        return result
+
+    def _call(self, node: ast.Call) -> object:
+        callee = self.evaluate(node.func)
+        if callee is tl.atomic_add:
+            return self._atomic_add(node)
+        args = [self.evaluate(a) for a in node.args]
+        if any(k.arg is None for k in node.keywords):
+            raise self.unsupported(node, "`**` in a call", "write the arguments out")
+        kwargs = {k.arg: self.evaluate(k.value) for k in node.keywords}
+        constant = all(_is_constant(a) for a in (*args, *kwargs.values()))
+        if not constant and _hashable(callee) and callee in _SAME_AS:
+            return self._same_as(callee, args, node)
+        if _hashable(callee) and callee in HANDLERS:
+            self._check_operands(node, *args)
+            self.at(node)
+            bind(callee, self.b, args, kwargs)
+            return HANDLERS[callee](self.b, *args, **kwargs)
+        if isinstance(callee, types.FunctionType):
+            return self.inline(callee, args, kwargs, node)
+        if callable(callee) and constant:
+            return self._in_python(lambda: callee(*args, **kwargs), node)
+        name = getattr(callee, "__name__", repr(callee))
+        raise self.unsupported(node, f"a call of {name} with tiles", "a function of tl, or a Python function of yours")
+
+    def _same_as(self, callee: object, args: list[object], node: ast.Call) -> object:
+        """abs, min, max and math functions of tiles mean the language's own."""
+        stub = _SAME_AS[callee]
+        self._check_operands(node, *args)
+        self.at(node)
+        if callee in (builtins.min, builtins.max) and len(args) >= 2:
+            result = args[0]
+            for arg in args[1:]:
+                result = HANDLERS[stub](self.b, result, arg)
+            return result
+        bind(stub, self.b, args, {})
+        return HANDLERS[stub](self.b, *args)
+
+    def inline(
+        self, function: types.FunctionType, args: list[object], kwargs: dict[str, object], node: ast.AST
+    ) -> object:
+        raise NotImplementedError  # parse.py: it needs statements
+
+    # ------------------------------------------------------------ tensors
+
+    def _subscript(self, owner: object, index: ast.expr, node: ast.Subscript) -> object:
+        if isinstance(owner, TensorRef):
+            tensor = owner.tensor
+            if tensor.access is not Access.IN:
+                raise CompileError(
+                    READS_OUTPUT,
+                    f"output {tensor.name} is read",
+                    why="that is a dependence through memory, which cannot be pipelined",
+                    try_="keep the value in a variable, or make the tensor a parameter",
+                    loc=self.loc(node),
+                )
+            subscripts, axes = self.subscripts(owner, index, node)
+            self.at(node)
+            result = self.b.temporary(axes, tensor.dtype, tensor.name)
+            self.b.emit(Load(result, tensor.name, subscripts, self.b.loc))
+            return result
+        if isinstance(owner, Value | Affine):
+            raise self.unsupported(node, "subscripts of a tile", "load the part that is needed from the tensor")
+        key = self.evaluate(index)
+        if not _is_constant(key):
+            raise self.unsupported(node, "a Python container indexed by a tile", "pass it as a tensor")
+        return self._in_python(operator.getitem, node, owner, key)
+
+    def subscripts(
+        self, ref: TensorRef, index: ast.expr, node: ast.AST
+    ) -> tuple[tuple[Subscript, ...], tuple[str, ...]]:
+        """The subscripts of a load or store and the axes of the tile they describe."""
+        items = list(index.elts) if isinstance(index, ast.Tuple) else [index]
+        dims = ref.tensor.dims
+        items = _expand_ellipsis(items, len(dims))
+        if len(items) != len(dims):
+            raise CompileError(
+                SUBSCRIPTS,
+                f"{ref.tensor.name} has {len(dims)} dimensions, {len(items)} subscripts given",
+                why=f"its dimensions are [{', '.join(map(str, dims))}]",
+                try_="one subscript for each; : takes a whole dimension",
+                loc=self.loc(node),
+            )
+        found = tuple(self._one_subscript(ref, at, item) for at, item in enumerate(items))
+        axes: list[str] = []
+        for at, subscript in enumerate(found):
+            for term in subscript.terms:
+                axes += [a for a in self._term_axes(term) if a not in axes]
+            self._check_repeated(items, at, found, ref)
+        return found, tuple(axes)
+
+    def _check_repeated(self, items: list[ast.expr], at: int, found: tuple[Subscript, ...], ref: TensorRef) -> None:
+        if isinstance(items[at], ast.Slice) and found[at] in found[:at]:
+            dim = ref.tensor.dims[at]
+            raise CompileError(
+                REPEATED_AXIS,
+                f"`:` stands for dimension {dim} twice in one tile",
+                try_=f"d = tl.axis({dim!r}) and one more, so that each has a name",
+                loc=self.loc(items[at]),
+            )
+
+    def _term_axes(self, term: Term) -> tuple[str, ...]:
+        if term.value is not None:
+            return term.value.type.axes
+        return () if self.b.axes[term.axis].kind is AxisKind.EACH else (term.axis,)
+
+    def _one_subscript(self, ref: TensorRef, at: int, item: ast.expr) -> Subscript:
+        dim = ref.tensor.dims[at]
+        if isinstance(item, ast.Slice):
+            if item.lower or item.upper or item.step:
+                raise self.unsupported(item, "a slice with bounds", 'a loop axis tl.span("M", start, stop)')
+            return Subscript((Term(1, axis=self.b.whole_axis(dim)),))
+        index = self.evaluate(item)
+        index = index.item() if isinstance(index, np.generic) else index
+        match index:
+            case bool():
+                pass
+            case int():
+                return Subscript((), index)
+            case Affine():
+                axis = index.axis()
+                if axis is not None and self.b.axes[axis].dim != dim:
+                    raise self._wrong_dim(ref, at, axis, item)
+                return Subscript(index.terms, index.offset)
+            case Value() if index.type.dtype.is_integer:
+                return Subscript((Term(1, value=index),))
+        what = describe_type(index.type) if isinstance(index, Value) else f"{index!r}"
+        raise CompileError(
+            SUBSCRIPTS,
+            f"subscript {at} of {ref.tensor.name} is {what}",
+            why="a subscript is an integer: a loop variable, a scalar, a tile of indices, or a sum of them",
+            loc=self.loc(item),
+        )
+
+    def _wrong_dim(self, ref: TensorRef, at: int, axis: str, item: ast.expr) -> CompileError:
+        dim = ref.tensor.dims[at]
+        return CompileError(
+            AXIS_DIM,
+            f"{axis} runs over {self.b.axes[axis].dim}, but dimension {at} of {ref.tensor.name} is {dim}",
+            why="the loop would not cover that dimension, or run past it",
+            try_=f"swap the subscripts, give both dimensions one name, or loop over tl.span({dim!r}, ...)",
+            loc=self.loc(item),
+        )
+
+    def _atomic_add(self, node: ast.Call) -> None:
+        if len(node.args) != 2 or node.keywords or not isinstance(node.args[0], ast.Subscript):
+            raise self.unsupported(node, "tl.atomic_add without a place", "tl.atomic_add(out[m, n], value)")
+        target = node.args[0]
+        ref = self.evaluate(target.value)
+        if not isinstance(ref, TensorRef) or ref.tensor.access is Access.IN:
+            raise self.unsupported(node, "tl.atomic_add into something that is no output", "name an output")
+        value = self.evaluate(node.args[1])
+        self._check_operands(node, value)
+        subscripts, axes = self.subscripts(ref, target.slice, target)
+        self.at(node)
+        stored = self.b.cast(value, ref.tensor.dtype)
+        self.check_stored_axes(ref, axes, stored, node)
+        self.b.accumulated.add(ref.tensor.name)
+        self.b.emit(AtomicAdd(ref.tensor.name, subscripts, stored, self.b.loc))
+
+    def check_stored_axes(self, ref: TensorRef, axes: tuple[str, ...], value: Value, node: ast.AST) -> None:
+        extra = [a for a in value.type.axes if a not in axes]
+        if extra:
+            raise CompileError(
+                STORED_AXES,
+                f"the value has axes [{', '.join(value.type.axes)}], {ref.tensor.name} is indexed by "
+                f"[{', '.join(axes)}]: no place for {', '.join(extra)}",
+                try_="index the output by that axis too, or reduce the value over it",
+                loc=self.loc(node),
+            )
+
+
+def _is_constant(thing: object) -> bool:
+    """Known while compiling: a Python object that holds no tile."""
+    if isinstance(thing, tuple | list):
+        return all(_is_constant(t) for t in thing)
+    return not isinstance(thing, Value | Affine | TensorRef)
+
+
+def _hashable(thing: object) -> bool:
+    return callable(thing) and not isinstance(thing, Dtype) and thing.__hash__ is not None
+
+
+def _affine(fn: str, left: object, right: object) -> Affine | None:
+    """left fn right as a subscript in the making, where that is possible."""
+    if not isinstance(left, Affine) and not isinstance(right, Affine):
+        return None
+    if fn in ("add", "sub"):
+        a, b = _as_affine(left), _as_affine(right)
+        return None if a is None or b is None else a.plus(b, 1 if fn == "add" else -1)
+    if fn == "mul":
+        for affine, factor in ((left, right), (right, left)):
+            if isinstance(affine, Affine) and isinstance(factor, int) and not isinstance(factor, bool):
+                return affine.times(factor)
+    return None
+
+
+def _as_affine(thing: object) -> Affine | None:
+    match thing:
+        case Affine():
+            return thing
+        case bool():
+            return None
+        case int():
+            return Affine((), thing)
+        case Value() if thing.type.dtype.is_integer:
+            return Affine((Term(1, value=thing),))
+    return None
+
+
+def _expand_ellipsis(items: list[ast.expr], rank: int) -> list[ast.expr]:
+    """`...` stands for as many `:` as are missing."""
+    at = [i for i, item in enumerate(items) if isinstance(item, ast.Constant) and item.value is Ellipsis]
+    if len(at) != 1:
+        return items
+    missing = max(0, rank - len(items) + 1)
+    filler = [ast.copy_location(ast.Slice(), items[at[0]]) for _ in range(missing)]
+    return items[: at[0]] + filler + items[at[0] + 1 :]
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, [k for k in known if not k.startswith("__")], 1)), "")
+
+
+LIBRARY_MODULE = library.__name__

@@ -1,0 +1,110 @@
+"""`@tl.kernel` and the object it makes: a kernel that is parsed once for each choice of constants and dtypes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from threadloom.dtypes import Dtype
+from threadloom.errors import CompileError, slug
+from threadloom.lang.bind import Call, bind_call, sort_arguments
+from threadloom.lang.parse import Parsed, parse_kernel
+from threadloom.lang.signature import ConstParam, FunctionParam, Signature, read_signature
+from threadloom.lang.source_of import Origin, find_source
+
+if TYPE_CHECKING:
+    from threadloom.tile.ops import Kernel as TileKernel
+
+UNDETERMINED = slug("undetermined", "a kernel is asked for without the constants or dtypes it depends on")
+
+
+def kernel(function: Callable[..., object]) -> Kernel:
+    """Decorator: make a kernel of a Python function. It is parsed when it is first used."""
+    return Kernel(function)
+
+
+class Kernel:
+    """Call it like the function; `tile()` gives its tile IR, `interpret(...)` runs its definition in NumPy."""
+
+    def __init__(self, function: Callable[..., object]):
+        self.function = function
+        self._origin: Origin | None = None
+        self._signature: Signature | None = None
+        self._parsed: dict[tuple[object, ...], Parsed] = {}
+        functools.update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"<threadloom kernel {self.name}>"
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def signature(self) -> Signature:
+        if self._signature is None:
+            self._origin = find_source(self.function)
+            self._signature = read_signature(self.function, self._origin)
+        return self._signature
+
+    # ------------------------------------------------------------ compile
+
+    def tile(self, **choices: object) -> TileKernel:
+        """The kernel's tile IR for compile-time constants, functions and dtype variables given by name; constants
+        with a default may be left out."""
+        return self.parsed(**choices).kernel
+
+    def parsed(self, **choices: object) -> Parsed:
+        consts, dtypes, missing = {}, {}, []
+        python = self.signature.python.parameters
+        for param in self.signature.params:
+            if isinstance(param, ConstParam | FunctionParam):
+                consts[param.name] = choices.pop(param.name, python[param.name].default)
+                missing += [param.name] if consts[param.name] is python[param.name].empty else []
+        for variable in self.signature.dtype_variables():
+            dtypes[variable] = choices.pop(variable, None)
+            missing += [variable] if not isinstance(dtypes[variable], Dtype) else []
+        if missing or choices:
+            what = f"needs {', '.join(missing)}" if missing else f"has no constant {', '.join(choices)}"
+            raise CompileError(UNDETERMINED, f"kernel {self.name} {what}", try_=f"{self.name}.tile(name=value, ...)")
+        return self._specialize(consts, dtypes)
+
+    def _specialize(self, consts: Mapping[str, object], dtypes: Mapping[str, Dtype]) -> Parsed:
+        key = (*((n, type(v), v) for n, v in consts.items()), *dtypes.items())
+        if key not in self._parsed:
+            signature = self.signature
+            self._parsed[key] = parse_kernel(self.name, self._origin, signature, consts, dtypes)
+        return self._parsed[key]
+
+    # ------------------------------------------------------------ run
+
+    def bind(self, *args: object, **kwargs: object) -> Call:
+        """Check the arguments of a call and make what it needs to run: the kernel's tile IR, arrays, dimensions."""
+        given = sort_arguments(self.name, self.signature, args, kwargs)
+        parsed = self._specialize(given.consts, given.dtypes)
+        return bind_call(parsed.kernel, parsed.formulas, given)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        from threadloom.launch import launch
+
+        call = self.bind(*args, **kwargs)
+        launch(call)
+        return call.results[0] if len(call.results) == 1 else call.results
+
+    def interpret(
+        self,
+        *args: object,
+        tiles: Mapping[str, int] | None = None,
+        exact: bool = False,
+        **kwargs: object,
+    ) -> object:
+        """Run the definition in NumPy: with the given tile sizes by axis (others whole), and in float64 throughout if
+        `exact` (float results are then float64 arrays)."""
+        from threadloom.launch import run_interpreter
+
+        call = self.bind(*args, **kwargs)
+        made = run_interpreter(call, tiles, exact)
+        if not exact:
+            made = call.results
+        return made[0] if len(made) == 1 else made

@@ -1,0 +1,123 @@
+"""A kernel's signature: what each parameter is, read from the annotations once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from threadloom.dtypes import Dtype
+from threadloom.errors import CompileError
+from threadloom.lang.annotations import SIGNATURE, ConstSpec, Function, OutputsSpec, TensorSpec
+from threadloom.lang.source_of import Origin
+from threadloom.source import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class TensorParam:
+    name: str
+    spec: TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarParam:
+    name: str
+    dtype: Dtype
+
+
+@dataclass(frozen=True, slots=True)
+class ConstParam:
+    """A compile-time constant; `type` is checked at the call where given."""
+
+    name: str
+    type: type | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionParam:
+    name: str
+
+
+Param = TensorParam | ScalarParam | ConstParam | FunctionParam
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    params: tuple[Param, ...]
+    outputs: tuple[TensorParam, ...]
+    python: inspect.Signature  # with the outputs appended as optional keywords
+
+    def tensors(self) -> tuple[TensorParam, ...]:
+        return tuple(p for p in self.params if isinstance(p, TensorParam))
+
+    def dtype_variables(self) -> tuple[str, ...]:
+        found = [p.spec.dtype for p in (*self.tensors(), *self.outputs) if isinstance(p.spec.dtype, str)]
+        return tuple(dict.fromkeys(found))
+
+
+def read_signature(function: Callable[..., object], origin: Origin) -> Signature:
+    python = inspect.signature(function)
+    annotations = _evaluated_annotations(function, origin)
+    nodes = {a.arg: a for a in [*origin.node.args.args, *origin.node.args.kwonlyargs]}
+    params = []
+    for name, parameter in python.parameters.items():
+        loc = origin.loc(nodes[name]) if name in nodes else origin.loc(origin.node)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise CompileError(SIGNATURE, f"kernel parameter *{name} is variadic", try_="name each parameter", loc=loc)
+        params.append(_read_param(name, annotations.get(name), loc))
+    outputs = _read_outputs(annotations.get("return"), function, origin)
+    taken = set(python.parameters)
+    for output in outputs:
+        if output.name in taken:
+            raise CompileError(
+                SIGNATURE, f"output {output.name} has the name of a parameter", loc=origin.loc(origin.node)
+            )
+    keywords = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=None) for o in outputs]
+    extended = python.replace(parameters=[*python.parameters.values(), *keywords], return_annotation=python.empty)
+    return Signature(tuple(params), outputs, extended)
+
+
+def _evaluated_annotations(function: Callable[..., object], origin: Origin) -> dict[str, object]:
+    """Annotations as objects, also under `from __future__ import annotations`."""
+    found = dict(function.__annotations__)
+    for name, annotation in found.items():
+        if isinstance(annotation, str):
+            try:
+                found[name] = eval(annotation, dict(origin.names))
+            except NameError as error:
+                raise CompileError(SIGNATURE, f"annotation of {name}: {error}", loc=origin.loc(origin.node)) from None
+    return found
+
+
+def _read_param(name: str, annotation: object, loc: Loc) -> Param:
+    match annotation:
+        case TensorSpec():
+            return TensorParam(name, annotation)
+        case Dtype():
+            return ScalarParam(name, annotation)
+        case ConstSpec():
+            return ConstParam(name, annotation.type)
+    if annotation is Function:
+        return FunctionParam(name)
+    raise CompileError(
+        SIGNATURE,
+        f"parameter {name} has " + ("no annotation" if annotation is None else f"annotation {annotation!r}"),
+        why="the compiler needs to know what it is",
+        try_='tl.Tensor["M", "K", tl.f16], a scalar such as tl.f32, tl.Const[bool], or tl.Function',
+        loc=loc,
+    )
+
+
+def _read_outputs(annotation: object, function: Callable[..., object], origin: Origin) -> tuple[TensorParam, ...]:
+    match annotation:
+        case TensorSpec():
+            return (TensorParam("out", annotation),)
+        case OutputsSpec(outputs) if outputs:
+            return tuple(TensorParam(name, spec) for name, spec in outputs)
+    raise CompileError(
+        SIGNATURE,
+        f"kernel {function.__name__} does not say what it returns",
+        why="results are tensors that the compiler allocates",
+        try_='-> tl.Tensor["M", "N", tl.f16] (named `out` in the body) or -> tl.outputs(o=tl.Tensor[...], ...)',
+        loc=origin.loc(origin.node),
+    )

@@ -1,0 +1,48 @@
+"""Runs a bound call: the one place that decides what executes a kernel.
+
+With no compiler for the host the definition in NumPy (tile/interp.py) does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from threadloom.arrays import pack_u4, unpack_u4
+from threadloom.dtypes import u4
+from threadloom.lang.bind import Call
+from threadloom.tile.interp import interpret
+from threadloom.tile.ops import Access, Tensor
+
+
+def launch(call: Call) -> None:
+    """Fill the call's outputs."""
+    run_interpreter(call)
+
+
+def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:
+    """Run the definition; results go to the call's outputs, or (exact) to float64 arrays of their own."""
+    logical = {t.name: _logical(call, t, exact) for t in call.kernel.tensors}
+    interpret(call.kernel, logical, call.scalars, call.dims, tiles, exact)
+    outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
+    if not exact:
+        for tensor in outputs:
+            if tensor.dtype is u4 and call.arrays[tensor.name].size:
+                call.arrays[tensor.name][...] = pack_u4(logical[tensor.name])
+    return tuple(logical[t.name] for t in outputs)
+
+
+def _logical(call: Call, tensor: Tensor, exact: bool) -> np.ndarray:
+    """The array as the interpreter indexes it: u4 unpacked; outputs of an exact run are its own, in float64."""
+    array = call.arrays[tensor.name]
+    shape = tuple(d if isinstance(d, int) else call.dims[d] for d in tensor.dims)
+    if tensor.access is Access.IN:
+        return unpack_u4(array, shape[-1]) if tensor.dtype is u4 else array
+    if exact:
+        return np.zeros(shape, np.float64 if tensor.dtype.is_float else array.dtype)
+    if tensor.dtype is u4:
+        return np.zeros(shape, np.uint8)
+    if tensor.access is Access.INOUT:
+        array[...] = np.zeros((), array.dtype)
+    return array

@@ -1,0 +1,388 @@
+"""Second step of building the sTask-graph: the operations of one loop body become sTasks.
+
+Every operation gets a level: how many times its value had to pass through something that is not vector code (a dot,
+an inner loop) after passing through vector code. Vector operations of one level that hang together are one sTask.
+Since levels never fall along a path, no sTask needs a value that depends on itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from threadloom.errors import InternalError
+from threadloom.task.flatten import Guards, Item, LoopBody
+from threadloom.task.ops import Kind, Method, STask
+from threadloom.tile.canonicalize import depends_on_axes
+from threadloom.tile.ops import (
+    AtomicAdd,
+    Bound,
+    Cast,
+    Const,
+    DimSize,
+    Dot,
+    Full,
+    Index,
+    Load,
+    Map,
+    Op,
+    Reduce,
+    Scan,
+    Store,
+    Subscript,
+)
+from threadloom.tile.uses import operands, results
+
+UNNAMED = ("t", "c")  # stems of values that the user gave no name
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An sTask, or (`task` None) an inner loop, in an order that executes correctly."""
+
+    task: STask | None
+    guards: Guards
+    loop: int | None = None
+
+
+@dataclass(slots=True)
+class _Node:
+    """A group of operations on its way to an sTask. `at` is the place of its first operation."""
+
+    at: int
+    kind: Kind | None  # None: an inner loop
+    ops: list[Op]
+    guards: Guards
+    loop: int | None
+    reads: set[str]
+    writes: set[str]
+
+
+def cluster(body: LoopBody, bodies: list[LoopBody], granularity: str, taken: set[str]) -> list[Made]:
+    """The sTasks and inner loops of `body`."""
+    repeated = _repeated_ops(bodies)
+    structural = _structural(bodies)
+    items = [i for i in body.items if not results_in(i.op, repeated) or results_in(i.op, structural)]
+    nodes = _accumulating_dots([_node(at, i, bodies, repeated) for at, i in enumerate(items)], body)
+    _scalars_from_tiles(nodes, body)
+    nodes = _merge(nodes, _groups(nodes, granularity))
+    names = set(taken)
+    made = []
+    for node in _ordered(nodes):
+        if node.kind is None:
+            made.append(Made(None, node.guards, node.loop))
+        else:
+            made.append(Made(_task(node, body, bodies, repeated, names), node.guards))
+    return made
+
+
+def results_in(op: Op | None, names: Container[str]) -> bool:
+    return op is not None and any(r.name in names for r in results(op))
+
+
+def _repeated_ops(bodies: list[LoopBody]) -> dict[str, Op]:
+    """Operations that each sTask repeats instead of reading their value from a place: constants, sizes, index values,
+    and tiles computed from nothing but index values and scalars (masks, positions)."""
+    repeated: dict[str, Op] = {}
+    for body in bodies:  # outer bodies first: an operation stands after what it reads
+        for item in body.items:
+            match item.op:
+                case Const() | Index() | Bound() | DimSize():
+                    repeated[item.op.result.name] = item.op
+                case Map() | Cast() | Full() if item.op.result.type.axes:
+                    if all(not v.type.axes or v.name in repeated for v in operands(item.op)):
+                        repeated[item.op.result.name] = item.op
+    return repeated
+
+
+def _with_repeats(ops: list[Op], repeated: dict[str, Op]) -> list[Op]:
+    """`ops` with the repeated operations they need, each once and before its first use."""
+    placed: dict[str, None] = {}
+    ordered: list[Op] = []
+
+    def place(op: Op) -> None:
+        for value in operands(op):
+            if value.name in repeated and value.name not in placed:
+                placed[value.name] = None
+                place(repeated[value.name])
+        ordered.append(op)
+
+    for op in ops:
+        if not results_in(op, placed):
+            placed.update(dict.fromkeys(r.name for r in results(op)))
+            place(op)
+    return ordered
+
+
+def _structural(bodies: list[LoopBody]) -> set[str]:
+    """Values that loops and guards themselves need: bounds, conditions, initial and next values."""
+    needed = {v.name for b in bodies for a in b.axes for v in (a.start, a.stop) if v is not None}
+    needed |= {c for b in bodies for i in b.items for c, _ in i.guards}
+    return needed | {v.name for b in bodies for c in b.carried for v in (c[0], c[2])}
+
+
+def _node(at: int, item: Item, bodies: list[LoopBody], repeated: dict[str, Op]) -> _Node:
+    if item.loop is not None:
+        reads, writes = _loop_effects(item.loop, bodies)
+        return _Node(at, None, [], item.guards, item.loop, reads | {c for c, _ in item.guards}, writes)
+    op = item.op
+    reads = {v.name for o in _with_repeats([op], repeated) for v in operands(o)} - repeated.keys()
+    reads |= {c for c, _ in item.guards}
+    return _Node(at, _kind(op), [op], item.guards, None, reads, {r.name for r in results(op)})
+
+
+def _loop_effects(loop: int, bodies: list[LoopBody]) -> tuple[set[str], set[str]]:
+    """What an inner loop reads from outside and makes for the outside."""
+    body = bodies[loop]
+    reads = {v.name for a in body.axes for v in (a.start, a.stop) if v is not None}
+    reads |= {init.name for init, _, _, _ in body.carried}
+    made = {arg.name for _, arg, _, _ in body.carried}
+    for item in body.items:
+        if item.loop is not None:
+            inner_reads, inner_writes = _loop_effects(item.loop, bodies)
+        else:
+            inner_reads, inner_writes = {v.name for v in operands(item.op)}, {r.name for r in results(item.op)}
+        reads |= inner_reads | {c for c, _ in item.guards}
+        made |= inner_writes
+    return reads - made, {result.name for _, _, _, result in body.carried}
+
+
+def _kind(op: Op) -> Kind:
+    match op:
+        case Store():
+            return Kind.STORE
+        case AtomicAdd():
+            return Kind.ATOMIC
+        case Dot():
+            return Kind.DOT
+        case Load() if op.result.type.axes:
+            return Kind.GATHER if _is_gather(op.subscripts) else Kind.LOAD
+        case Load():
+            return Kind.SCALAR
+    touched = (*results(op), *operands(op))
+    return Kind.VECTOR if any(v.type.axes for v in touched) else Kind.SCALAR
+
+
+def _is_gather(subscripts: tuple[Subscript, ...]) -> bool:
+    return any(t.value is not None and t.value.type.axes for s in subscripts for t in s.terms)
+
+
+def _accumulating_dots(nodes: list[_Node], body: LoopBody) -> list[_Node]:
+    """Give a dot the addition to a carried value that is its result's only use."""
+    readers: dict[str, list[_Node]] = {}
+    for node in nodes:
+        for name in node.reads:
+            readers.setdefault(name, []).append(node)
+    nexts = {following.name for _, _, following, _ in body.carried}
+    gone: set[int] = set()
+    for node in nodes:
+        if node.kind is not Kind.DOT:
+            continue
+        dot = node.ops[0]
+        uses = readers.get(dot.result.name, [])
+        if len(uses) != 1 or uses[0].guards != node.guards or not uses[0].ops:
+            continue
+        add = uses[0].ops[0]
+        same = isinstance(add, Map) and add.fn == "add" and all(a.type == dot.result.type for a in add.args)
+        if same and add.args[0] != add.args[1] and add.result.name in nexts and add.result.type == dot.result.type:
+            node.ops.append(add)
+            node.reads |= uses[0].reads - {dot.result.name}
+            node.writes = {add.result.name}
+            node.at = uses[0].at
+            gone.add(id(uses[0]))
+    return [n for n in nodes if id(n) not in gone]
+
+
+def _scalars_from_tiles(nodes: list[_Node], body: LoopBody) -> None:
+    """Rank-0 code on what vector code made (a row's sum) belongs to the vector code."""
+    made = {arg.name for _, arg, _, _ in body.carried}
+    for at in _topological(nodes, _makers(nodes)):
+        node = nodes[at]
+        if node.kind is Kind.SCALAR and not isinstance(node.ops[0], Load) and node.reads & made:
+            node.kind = Kind.VECTOR
+        if node.kind is not Kind.SCALAR:
+            made |= node.writes
+
+
+# ---------------------------------------------------------------- groups
+
+
+def _groups(nodes: list[_Node], granularity: str) -> list[int]:
+    """For each node the number of its group; only vector nodes and scalar nodes share groups."""
+    makers = _makers(nodes)
+    level, after_vector, out_level, part = {}, {}, {}, {}
+    group = list(range(len(nodes)))
+    order = _topological(nodes, makers)
+    for at in order:
+        node = nodes[at]
+        before = [p for p in _predecessors(node, makers)]
+        level[at] = max(
+            (out_level[p] + (nodes[p].guards != node.guards and _is_vector(nodes[p])) for p in before), default=0
+        )
+        after_vector[at] = any(after_vector[p] or _is_vector(nodes[p]) for p in before)
+        out_level[at] = level[at] + (not _is_vector(node) and after_vector[at])
+        if granularity == "split":
+            same = [p for p in before if _is_vector(nodes[p]) and level[p] == level[at]]
+            part[at] = max((part[p] + isinstance(nodes[p].ops[0], Reduce | Scan) for p in same), default=0)
+        if node.kind not in (Kind.VECTOR, Kind.SCALAR):
+            continue
+        for p in before:
+            if _same_group(nodes, p, at, level, part):
+                _join(group, p, at)
+    return [_root(group, at) for at in range(len(nodes))]
+
+
+def _is_vector(node: _Node) -> bool:
+    return node.kind is Kind.VECTOR
+
+
+def _same_group(nodes: list[_Node], a: int, b: int, level: dict[int, int], part: dict[int, int]) -> bool:
+    if nodes[a].kind is not nodes[b].kind or nodes[a].guards != nodes[b].guards or level[a] != level[b]:
+        return False
+    if not part:
+        return True
+    return part[a] == part[b] and _space(nodes[a].ops[0]) == _space(nodes[b].ops[0])
+
+
+def _space(op: Op) -> frozenset[str]:
+    """The axes an operation iterates over."""
+    return frozenset(a for v in (*results(op), *operands(op)) for a in v.type.axes)
+
+
+def _makers(nodes: list[_Node]) -> dict[str, list[int]]:
+    """Who makes each value (both branches of a condition may)."""
+    makers: dict[str, list[int]] = {}
+    for at, node in enumerate(nodes):
+        for name in node.writes:
+            makers.setdefault(name, []).append(at)
+    return makers
+
+
+def _predecessors(node: _Node, makers: dict[str, list[int]]) -> list[int]:
+    return [m for name in sorted(node.reads) for m in makers.get(name, [])]
+
+
+def _topological(nodes: list[_Node], makers: dict[str, list[int]]) -> list[int]:
+    """Indices in an order where makers come first; earliest in the program first among those that are ready."""
+    waiting = {at: {p for p in _predecessors(n, makers) if p != at} for at, n in enumerate(nodes)}
+    order: list[int] = []
+    while waiting:
+        ready = [at for at, before in waiting.items() if not before]
+        if not ready:
+            raise InternalError("the operations of a loop depend on one another in a circle")
+        first = min(ready, key=lambda at: nodes[at].at)
+        order.append(first)
+        del waiting[first]
+        for before in waiting.values():
+            before.discard(first)
+    return order
+
+
+def _root(group: list[int], at: int) -> int:
+    while group[at] != at:
+        at = group[at]
+    return at
+
+
+def _join(group: list[int], a: int, b: int) -> None:
+    a, b = _root(group, a), _root(group, b)
+    group[max(a, b)] = min(a, b)
+
+
+def _merge(nodes: list[_Node], groups: list[int]) -> list[_Node]:
+    merged: dict[int, _Node] = {}
+    for node, root in zip(nodes, groups, strict=True):
+        if root not in merged:
+            merged[root] = node
+            continue
+        target = merged[root]
+        target.ops += node.ops
+        target.reads |= node.reads
+        target.writes |= node.writes
+    for node in merged.values():
+        node.reads -= node.writes - {c for c, _ in node.guards}
+    return list(merged.values())
+
+
+def _ordered(nodes: list[_Node]) -> list[_Node]:
+    return [nodes[at] for at in _topological(nodes, _makers(nodes))]
+
+
+# ---------------------------------------------------------------- sTasks
+
+
+def _task(node: _Node, body: LoopBody, bodies: list[LoopBody], repeated: dict[str, Op], names: set[str]) -> STask:
+    ops = tuple(_with_repeats(node.ops, repeated))
+    writes = _written(node, bodies)
+    axes: dict[str, None] = {}
+    for op in node.ops:
+        axes.update(dict.fromkeys(a for v in (*operands(op), *results(op)) for a in v.type.axes))
+        axes.update(dict.fromkeys(sorted(depends_on_axes(op))))
+    name = _name(node, writes, names)
+    methods = _methods(node)
+    return STask(
+        name, node.kind, ops, tuple(axes), tuple(sorted(node.reads)), writes, methods, body.id, node.ops[-1].loc
+    )
+
+
+def _written(node: _Node, bodies: list[LoopBody]) -> tuple[str, ...]:
+    """The values that somebody outside the sTask reads."""
+    inside = {id(op) for op in node.ops}
+    outside = _structural(bodies)
+    for body in bodies:
+        for item in body.items:
+            if item.op is not None and id(item.op) not in inside:
+                outside |= {v.name for v in operands(item.op)}
+    made = [r.name for op in node.ops for r in results(op)]
+    return tuple(dict.fromkeys(name for name in made if name in outside))
+
+
+def _name(node: _Node, writes: tuple[str, ...], names: set[str]) -> str:
+    """Kind and the user's name of what it makes: load_a, dot_acc, vector_p, store_out."""
+    match node.ops[-1]:
+        case Store(tensor=tensor) | AtomicAdd(tensor=tensor):
+            subject = tensor
+        case Load(tensor=tensor):
+            subject = tensor
+        case _:
+            ranks = {r.name: len(r.type.axes) for op in node.ops for r in results(op)}
+            given = [w for w in writes if w.split(".")[0] not in UNNAMED]
+            subject = max(given or writes or [node.ops[-1].result.name], key=lambda w: ranks.get(w, 0))
+    stem = f"{node.kind}_{subject.split('.')[0]}"
+    name, count = stem, 1
+    while name in names:
+        count += 1
+        name = f"{stem}_{count}"
+    names.add(name)
+    return name
+
+
+def _methods(node: _Node) -> tuple[Method, ...]:
+    match node.kind:
+        case Kind.LOAD:
+            bulk = (Method.BULK_COPY,) if _is_box(node.ops[0].subscripts) else ()
+            return (*bulk, Method.ASYNC_COPY, Method.PACK, Method.LOAD_STORE)
+        case Kind.GATHER:
+            return (Method.ASYNC_COPY, Method.PACK, Method.LOAD_STORE)
+        case Kind.STORE:
+            box = _is_box(node.ops[0].subscripts)
+            return (Method.BULK_COPY, Method.LOAD_STORE) if box else (Method.LOAD_STORE,)
+        case Kind.ATOMIC:
+            return (Method.LOAD_STORE,)
+        case Kind.DOT:
+            return (Method.MATRIX, Method.VECTOR)
+        case Kind.VECTOR:
+            return (Method.VECTOR,)
+    return (Method.SCALAR,)
+
+
+def _is_box(subscripts: tuple[Subscript, ...]) -> bool:
+    """Whether the tile is a box of the tensor: at most one axis with coefficient 1 in each dimension."""
+    seen: list[str] = []
+    for subscript in subscripts:
+        axes = [t for t in subscript.terms if t.axis is not None]
+        tiled = [t for t in subscript.terms if t.value is not None and t.value.type.axes]
+        if tiled or len(axes) > 1 or any(t.coefficient != 1 for t in axes):
+            return False
+        seen += [t.axis for t in axes]
+    return len(set(seen)) == len(seen)
