@@ -4,8 +4,6 @@ Grouped-query: each of HKV key heads serves H / HKV query heads. Causal attentio
 query sees every key. A row that sees no key gives 0.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Matrix product with a bias and an activation: out = act(a @ b + bias)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import threadloom as tl

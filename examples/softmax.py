@@ -1,7 +1,5 @@
 """Row softmax, in one pass over each row that keeps the row on chip."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import threadloom as tl
