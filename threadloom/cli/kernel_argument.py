@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from threadloom.cli import UsageError
+from threadloom.dtypes import ALL
 from threadloom.errors import CompileError, ThreadloomError, slug
 from threadloom.source import Loc
 
@@ -51,6 +52,16 @@ def add_kernel_arguments(parser: argparse.ArgumentParser, *, optional: bool = Fa
     )
 
 
+def add_dtype_argument(parser: argparse.ArgumentParser) -> None:
+    names = [name for name, dtype in ALL.items() if dtype.is_float]
+    parser.add_argument(
+        "--dtype",
+        metavar="TYPE",
+        choices=names,
+        help="element type, where the kernel leaves it open: " + ", ".join(names),
+    )
+
+
 def parse_shape(text: str) -> dict[str, int]:
     """The type of `--shape`: NAME=EXTENT, separated by commas."""
     shape: dict[str, int] = {}
@@ -75,14 +86,18 @@ def choose(text: str, shape: dict[str, int]) -> Chosen:
         path = _examples_folder() / f"{file}.py"
         if file not in example_names():
             close = difflib.get_close_matches(file, example_names(), n=1)
-            known = f"did you mean {close[0]}?" if close else f"file.py:function, or one of: {', '.join(example_names())}"
+            names = ", ".join(example_names())
+            known = f"did you mean {close[0]}?" if close else f"file.py:function, or one of: {names}"
             raise UsageError(f"no example is called {file!r}\n  try: {known}")
     module = load_module(path)
     name = function or _only_kernel(path, module)
     found = getattr(module, name, None)
     if not _is_kernel(found):
         raise UsageError(f"{path.name} has no kernel {name!r}; it has: {', '.join(_kernels(module)) or 'none'}")
-    return Chosen(name, module, found, {**getattr(module, "SHAPE", {}), **shape})
+    usual = getattr(module, "SHAPE", {})
+    if usual and (unknown := shape.keys() - usual.keys()):
+        raise UsageError(f"{name} has no dimension {', '.join(sorted(unknown))}\n  try: {', '.join(usual)}")
+    return Chosen(name, module, found, {**usual, **shape})
 
 
 def example_names() -> list[str]:

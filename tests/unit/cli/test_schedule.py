@@ -1,0 +1,48 @@
+"""`loom schedule`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+SMALL = ("--shape", "M=64,N=64,K=64")
+
+
+@pytest.mark.parametrize("device", ["cpu", "h100"])
+def test_json_and_files(loom, tmp_path, device):
+    done = loom("schedule", "matmul", *SMALL, "--device", device, "--json", "out.json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["schema"] == "threadloom.schedule/1"
+    assert record["proved"] is True and record["findings"] == []
+    assert record["shape"] == {"M": 64, "N": 64, "K": 64}
+    assert set(record["tiles"]) == {"m", "n", "k"}
+    assert record["search"]["space"] == record["search"]["partitions"] * record["search"]["orders"]
+    assert record["predicted_ns"] > 0
+    assert all((tmp_path / name).stat().st_size > 0 for name in record["files"])
+
+
+def test_text_names_tiles_and_proof(loom):
+    done = loom("schedule", "matmul", *SMALL, "--device", "h100", "--to", "here")
+    assert "dot_acc" in done.stdout and "tc " in done.stdout
+    assert "proved for every trip count" in done.stdout
+    assert "here/timeline.txt" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "status", "said"),
+    [
+        (("matmul", "--device", "h1000"), 1, "unknown-device"),
+        (("matmul", "--policy", "magic", *SMALL), 1, "unknown-policy"),
+        (("matmul", "--shape", "M"), 2, "NAME=EXTENT"),
+        (("matmul", "--shape", "Q=3"), 2, "no dimension Q"),
+        (("matmul", "--dtype", "i32"), 2, "invalid choice"),
+        (("nothing",), 2, "no example"),
+        ((), 2, "KERNEL"),
+    ],
+)
+def test_failures(loom, args, status, said):
+    done = loom("schedule", *args)
+    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+    assert "Traceback" not in done.stderr

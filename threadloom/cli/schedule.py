@@ -1,0 +1,105 @@
+"""Plan a kernel for a device, present here or not, and draw the plan.
+
+Prints the timeline of the best plan by the device's model, its initiation interval with the lower bounds, memory over
+time and why other configurations were rejected. Writes the timeline as text, SVG, a self-contained HTML page and for
+Perfetto (Chrome's trace format), and the plan itself as an sProgram. The plan is proved by the checker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from threadloom.cli import json_output
+from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+
+if TYPE_CHECKING:
+    from threadloom.sched.check_findings import Finding
+    from threadloom.sched.search import Outcome
+    from threadloom.sched.timeline import Timeline
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_kernel_arguments(parser)
+    add_dtype_argument(parser)
+    parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, a100, ...")
+    parser.add_argument("--policy", default="joint", help="joint (default), decoupled (tiles first), optimal (solver)")
+    parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS", help="time for the search (default: 2)")
+    parser.add_argument("--to", type=Path, metavar="DIR", help="for the files (default: out/schedule/KERNEL-DEVICE)")
+    json_output.add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from threadloom.cli.inputs import planning_problem
+    from threadloom.cli.kernel_argument import choose
+    from threadloom.machine.devices import device
+    from threadloom.planning import best_timeline
+    from threadloom.sched.check import check
+    from threadloom.sched.search import plan
+
+    chosen = choose(args.kernel, args.shape)
+    machine = device(args.device)
+    problem = planning_problem(chosen, args.dtype, "f32" if machine.arch == "cpu" else "f16")
+    outcome = plan(problem.kernel, problem.dims, machine, args.policy, limit_s=args.limit)
+    timeline = best_timeline(outcome, machine, chosen.name)
+    began = time.perf_counter()
+    findings = check(outcome.best, machine)
+    checked_s = time.perf_counter() - began
+    folder = args.to or Path("out") / "schedule" / f"{chosen.name}-{args.device}"
+    written = _write(folder, timeline)
+    record = {
+        "kernel": chosen.name,
+        "device": args.device,
+        "policy": args.policy,
+        "shape": problem.dims,
+        "tiles": dict(timeline.tiles),
+        "predicted_ns": outcome.best.predicted_ns,
+        "ii_cycles": timeline.ii_cycles,
+        "bounds_cycles": dict(timeline.bounds_cycles),
+        "search": {
+            "partitions": outcome.counts.partitions,
+            "orders": outcome.counts.orders,
+            "space": outcome.counts.space,
+            "scheduled": outcome.counts.scheduled,
+            "seconds": outcome.seconds,
+            "timed_out": outcome.timed_out,
+        },
+        "rejected": [{"reason": r.reason, "count": r.count} for r in timeline.rejected],
+        "proved": not findings,
+        "findings": [str(f) for f in findings],
+        "files": [str(p) for p in written],
+    }
+    json_output.write(args, "schedule", 1, record)
+    if args.json != "-":
+        _print(timeline, outcome, findings, checked_s, written)
+    return 0 if not findings else 1
+
+
+def _print(
+    timeline: Timeline, outcome: Outcome, findings: list[Finding], checked_s: float, written: list[Path]
+) -> None:
+    from threadloom.cli.terminal import print_timeline
+
+    print_timeline(timeline)
+    counts = outcome.counts
+    print(
+        f"  searched {counts.partitions} tile choices x {counts.orders} orders = {counts.space} sPrograms "
+        f"in {outcome.seconds:.2f} s ({counts.scheduled} scheduled, the others cannot win)"
+        + ("; stopped by the time limit" if outcome.timed_out else "")
+    )
+    for finding in findings:
+        print(f"  NOT PROVED: {finding}")
+    if not findings:
+        print(f"  proved for every trip count in {checked_s:.2f} s")
+    print("  drawn: " + ", ".join(str(p) for p in written))
+
+
+def _write(folder: Path, timeline: Timeline) -> list[Path]:
+    from threadloom.planning import drawings
+
+    texts = drawings(timeline)
+    for name, text in texts.items():
+        json_output.write_whole(folder / name, text)
+    return [folder / name for name in texts]
