@@ -176,7 +176,8 @@ def _stream(
 
 
 def wait_target(step: Step, slots: int) -> int | None:
-    """The running instance whose completion a ring Wait waits for; None where it passes at once (section 5)."""
+    """The running instance whose completion a ring Wait waits for; None where it is skipped (section 5). Negative: a
+    fresh entry, which the wait for a free slot passes by the entry's phase bit."""
     assert isinstance(step.instr, Wait)
     reason = step.instr.reason
     match reason.why:
@@ -185,7 +186,7 @@ def wait_target(step: Step, slots: int) -> int | None:
         case Why.SLOT_FREE:
             return step.running - slots
         case Why.ORDER:
-            return step.running - reason.distance
+            return None if step.running < reason.distance else step.running - reason.distance
 
 
 # ---------------------------------------------------------------- tiles and places
@@ -199,15 +200,14 @@ class Places:
         self.tiles: dict[str, Tile] = {tile.name: tile for tile in program.graph.tiles}
         self._class = _carried_classes(program.graph)
         self._by_class = {self._class[n]: n for n in self.tiles if n in self._class}
+        self._by_value = {value: tile.name for tile in program.graph.tiles for value in (tile.name, *tile.values)}
         self._buffers = {(b.tile, b.role): b for b in program.buffers}
         self._loops = {task.name: task.loop for task in program.graph.tasks}
         self.split_axes = {t.axis for t in program.partition.tiles if t.worker_extent < t.extent}
 
     def tile(self, value: str) -> str | None:
         """The tile that holds `value`, or None where the value needs no place."""
-        if value in self.tiles:
-            return value
-        return self._by_class.get(self._class.get(value, ""))
+        return self._by_value.get(value) or self._by_class.get(self._class.get(value, ""))
 
     def home(self, tile: str) -> int:
         """The loop whose running instance counts the tile's instances."""
