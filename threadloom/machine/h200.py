@@ -28,7 +28,7 @@ TMA = SEU(
         _rate("bytes.store", 32.0, "assumed: half of a copy's 4.0 TB/s at 1.6 GHz, from L2"),
     ),
     latency_cycles=Figure(700.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; most loads hit L2"),
-    issue_cycles=Figure(24.0, "assumed; wait and issue of one thread take about 200 a round"),
+    issue_cycles=Figure(100.0, "measured: wait and issue of one thread, 200 a round of two loads"),
     proxy="async",
     occupies_role=False,
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from threadloom.errors import InternalError
 from threadloom.machine.model import Device
 from threadloom.sched.assemble import assemble
-from threadloom.sched.bounds import UNBOUNDED, lower_bounds
+from threadloom.sched.bounds import UNBOUNDED, choose_slots, lower_bounds
 from threadloom.sched.costs import Measured
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
@@ -35,6 +36,7 @@ class Context:
     scalars: BoundScalars
     moved_bytes: float
     measured: Measured | None = None
+    granularity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Rejected:
 
 @dataclass(slots=True)
 class Candidate:
+    context: Context
     partition: Partition
     sizes: Sizes
     placement: Placement
@@ -88,9 +91,10 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
             family = worst.partition("@")[0]
             return Rejected(partition, family, "one slot for each buffer does not fit")
     grid = grid_of(graph, sizes, context.scalars)
-    made = Candidate(partition, sizes, placement, problems, grid, bounds, 0.0, 0.0)
-    made.floor_ns = _time(made, context, _at_bounds(problems, bounds))
-    made.serial_ns = _time(made, context, {k: serial(p, {x.name: 1 for x in p.pools}) for k, p in problems.items()})
+    partition = replace(partition, longest_first=grid.uneven)
+    made = Candidate(context, partition, sizes, placement, problems, grid, bounds, 0.0, 0.0)
+    made.floor_ns = _time(made, _at_bounds(problems, bounds))
+    made.serial_ns = _time(made, {k: serial(p, {x.name: 1 for x in p.pools}) for k, p in problems.items()})
     return made
 
 
@@ -102,20 +106,20 @@ def _at_bounds(problems: dict[int, Problem], bounds: dict[int, dict[str, int]]) 
     }
 
 
-def _time(made: Candidate, context: Context, schedules: dict[int, Modulo]) -> float:
+def _time(made: Candidate, schedules: dict[int, Modulo]) -> float:
+    context = made.context
     return launch_ns(
         context.graph, context.device, made.sizes, made.partition, made.grid, schedules, context.moved_bytes
     )
 
 
-def schedule(made: Candidate, context: Context, scheduler: Scheduler) -> Candidate | Rejected:
+def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
     """Give every loop its modulo schedule."""
+    context = made.context
     schedules: dict[int, Modulo] = {}
     for loop in context.graph.loops:
         problem = made.problems[loop.id]
         if inner_loops(loop) or loop.id == 0:
-            from threadloom.sched.bounds import choose_slots
-
             slots = choose_slots(problem, depth=1)
             planned = None if slots is None else serial(problem, slots)
         else:
@@ -124,14 +128,16 @@ def schedule(made: Candidate, context: Context, scheduler: Scheduler) -> Candida
             return Rejected(made.partition, "no-schedule", "no order of the sTasks fits the buffers")
         schedules[loop.id] = planned
     made.schedules = schedules
-    made.predicted_ns = _time(made, context, schedules)
+    made.predicted_ns = _time(made, schedules)
     return made
 
 
 def program_of(
-    made: Candidate, context: Context, policy: str, prefetch: tuple[str, ...], decisions: tuple[tuple[str, str], ...]
+    made: Candidate, policy: str, prefetch: tuple[str, ...], decisions: tuple[tuple[str, str], ...]
 ) -> SProgram:
-    assert made.schedules is not None
+    if made.schedules is None:
+        raise InternalError("a candidate without schedules has no sProgram")
+    context = made.context
     return assemble(
         context.graph, made.partition, context.device, made.placement, made.schedules, policy, made.predicted_ns,
         prefetch, decisions,

@@ -97,8 +97,8 @@ def _sm_options(role: AxisRole, device: Device) -> list[int]:
     if role.depth and role.column:
         return [s for s in range(32, 257, 16) if s < extent + 16] or [_up(extent, columns)]
     if role.depth:
-        unit = 64 // role.narrowest_bytes  # half a swizzled line of 128 bytes
-        return [s for s in (unit, 2 * unit, 4 * unit) if s < extent + unit] or [unit]
+        line = 128 // role.narrowest_bytes  # a swizzled line of 128 bytes
+        return [s for s in (line, 2 * line) if s < extent + line] or [max(16, _up(extent, 16))]
     return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if s < 2 * extent]
 
 

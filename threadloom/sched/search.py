@@ -19,7 +19,9 @@ from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
 from threadloom.sched import greedy
 from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
+from threadloom.sched.coalesce_accumulators import coalesce_accumulators
 from threadloom.sched.costs import Measured
+from threadloom.sched.cut_late_inputs import cut_late_inputs
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import Partition, SProgram
 from threadloom.sched.partition import partitions
@@ -80,20 +82,19 @@ def plan(
         )
     started = time.monotonic()
     machine = find_device(device)
-    graph = graph_of(kernel, granularity)
-    context = context_of(graph, dims, machine, measured)
-    fitting, rejected, total = _bounded(context, only)
+    contexts = [context_of(g, dims, machine, measured, name) for name, g in graphs_of(kernel, granularity, machine)]
+    fitting, rejected, total = _bounded(contexts, only)
     if not fitting:
-        raise _nowhere(graph, machine, rejected)
-    scheduled, more = _search(fitting, context, policy, started + limit_s)
+        raise _nowhere(contexts[0].graph, machine, rejected)
+    scheduled, more = _search(fitting, policy, started + limit_s)
     rejected += more
     if not scheduled:
-        raise _nowhere(graph, machine, rejected)
+        raise _nowhere(contexts[0].graph, machine, rejected)
     scheduled.sort(key=lambda c: c.predicted_ns)
     best = scheduled[0]
-    prefetch, decisions = decide(best, context)
-    program = program_of(best, context, _policy_name(best, policy), prefetch, decisions)
-    counts = Counts(total, len(fitting), len(scheduled), order_count(graph))
+    prefetch, decisions = decide(best)
+    program = program_of(best, _policy_name(best, policy), prefetch, decisions)
+    counts = Counts(total, len(fitting), len(scheduled), max(order_count(c.graph) for c in contexts))
     reasons: dict[str, int] = {}
     for item in rejected:
         reasons[item.family] = reasons.get(item.family, 0) + 1
@@ -101,15 +102,25 @@ def plan(
     return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, spent > limit_s, reasons)
 
 
-def graph_of(kernel: Kernel | TaskGraph, granularity: str | None) -> TaskGraph:
+def graphs_of(kernel: Kernel | TaskGraph, granularity: str | None, device: Device) -> list[tuple[str, TaskGraph]]:
+    """The task graphs to search over, by granularity. A core runs vector code in one thread, so finer sTasks cannot
+    overlap there."""
     if isinstance(kernel, TaskGraph):
-        return kernel
-    from threadloom.task.build import build_task_graph
+        return [(granularity or "", kernel)]
+    from threadloom.task.build import GRANULARITIES, build_task_graph
 
-    return build_task_graph(kernel)
+    names = (granularity,) if granularity else GRANULARITIES[:1] if device.arch == "cpu" else GRANULARITIES
+    made = {}
+    for name in names:
+        graph = coalesce_accumulators(cut_late_inputs(build_task_graph(kernel, name)))
+        if all(graph.tasks != other.tasks for other in made.values()):
+            made[name] = graph
+    return list(made.items())
 
 
-def context_of(graph: TaskGraph, dims: dict[str, int], device: Device, measured: Measured | None = None) -> Context:
+def context_of(
+    graph: TaskGraph, dims: dict[str, int], device: Device, measured: Measured | None = None, granularity: str = ""
+) -> Context:
     whole = axis_extents(graph, dims)
     granule = int(device.fact("bulk_copy_align_bytes", 16))
     strides_ok = {}
@@ -117,28 +128,26 @@ def context_of(graph: TaskGraph, dims: dict[str, int], device: Device, measured:
         inner = tensor.dims[-1] if tensor.dims else 1
         extent = inner if isinstance(inner, int) else dims[inner]
         strides_ok[tensor.name] = len(tensor.dims) < 2 or tensor.dtype.bytes_for(extent) % granule == 0
-    return Context(
-        graph, dims, whole, device, strides_ok, BoundScalars(graph, dims), moved_bytes(graph, whole, dims), measured
-    )
+    moved = moved_bytes(graph, whole, dims)
+    return Context(graph, dims, whole, device, strides_ok, BoundScalars(graph, dims), moved, measured, granularity)
 
 
-def _bounded(context: Context, only: Partition | None) -> tuple[list[Candidate], list[Rejected], int]:
+def _bounded(contexts: list[Context], only: Partition | None) -> tuple[list[Candidate], list[Rejected], int]:
     fitting: list[Candidate] = []
     rejected: list[Rejected] = []
     total = 0
-    for partition in [only] if only else partitions(context.graph, context.whole, context.device):
-        total += 1
-        made = prepare(partition, context)
-        if isinstance(made, Rejected):
-            rejected.append(made)
-        else:
-            fitting.append(made)
+    for context in contexts:
+        for partition in [only] if only else partitions(context.graph, context.whole, context.device):
+            total += 1
+            made = prepare(partition, context)
+            if isinstance(made, Rejected):
+                rejected.append(made)
+            else:
+                fitting.append(made)
     return fitting, rejected, total
 
 
-def _search(
-    fitting: list[Candidate], context: Context, policy: str, deadline: float
-) -> tuple[list[Candidate], list[Rejected]]:
+def _search(fitting: list[Candidate], policy: str, deadline: float) -> tuple[list[Candidate], list[Rejected]]:
     scheduler = _scheduler(policy, deadline)
     if policy == "decoupled":
         ranked = sorted(fitting, key=lambda c: c.serial_ns)
@@ -157,7 +166,7 @@ def _search(
         if done and time.monotonic() > deadline:
             rejected.append(Rejected(made.partition, "time-limit", "not scheduled within the time limit"))
             continue
-        planned = schedule(made, context, scheduler)
+        planned = schedule(made, scheduler)
         if isinstance(planned, Rejected):
             rejected.append(planned)
         else:

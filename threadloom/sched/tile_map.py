@@ -12,6 +12,7 @@ class TileMap:
     def __init__(self, graph: TaskGraph):
         self._tiles = {t.name: t for t in graph.tiles}
         self._of: dict[str, str] = {name: name for name in self._tiles}
+        self._of |= {value: t.name for t in graph.tiles for value in t.values}
         grew = True
         while grew:  # nested loops chain quadruples: an inner result is an outer next
             grew = False

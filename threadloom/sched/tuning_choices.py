@@ -10,10 +10,13 @@ from threadloom.sched.sizes import dim_extent
 from threadloom.tile.ops import Store
 
 
-def decide(made: Candidate, context: Context) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
     """(loads to prefetch, decisions) of a scheduled candidate."""
     decisions: list[tuple[str, str]] = []
+    context = made.context
     device, graph = context.device, context.graph
+    if context.granularity:
+        decisions.append(("granularity", context.granularity))
     decisions.append(("schedule", "dynamic" if made.grid.uneven else "static"))
     if rows := device.fact("register_rows"):
         decisions.append(("register_rows", str(rows)))

@@ -371,8 +371,10 @@ class Synchronizer:
         name = f"turn.{unit}.{loop}.{from_role}.{item.task}.{to_role}.{following.task}"
         self.signals[name] = Signal(name, Completion.MBARRIER)
         reason = Reason(Why.ORDER, item.task, following.task, unit, wraps)
-        item.after.insert(0, Arrive(name, reason, following.stage))
-        following.before.append(Wait(name, reason, following.stage))
+        # Stage 0 whatever the tasks' stages: in the prologue, where later stages are skipped, every turn is still
+        # taken, so nobody can hand over twice before the other has seen it once.
+        item.after.insert(0, Arrive(name, reason, 0))
+        following.before.append(Wait(name, reason, 0))
 
 
 def _once(instrs: list, instr) -> None:
