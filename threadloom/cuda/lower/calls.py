@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threadloom.cuda.kernel import THREAD_LOCAL_CALLS
+from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
 from threadloom.par.intrinsics import effect_of, is_ignored
 from threadloom.par.opcodes import Effect
 from threadloom.par.ops import Function, Leaf
@@ -16,6 +18,10 @@ _MATH = (
 )  # fmt: skip
 MATH = frozenset(_MATH) | frozenset(f"{name}f" for name in _MATH)
 
+# These do something, but nothing that a load or store of the kernel could see (printf reads what its arguments name).
+NO_USER_MEMORY = frozenset({DIVERGENT_BARRIER, *THREAD_LOCAL_CALLS, "malloc"})
+READERS = frozenset({"printf", "vprintf", "puts", "putchar", "fflush"})
+
 
 def is_marker(op: Leaf) -> bool:
     """A call that tells the optimiser something and does nothing: a pass may drop it."""
@@ -28,6 +34,8 @@ def call_effect(op: Leaf, callee: Function | None = None) -> Effect:
         return Effect.NONE
     if name.startswith("llvm."):
         return effect_of(op)
+    if name in READERS:
+        return Effect.READ
     attrs = () if callee is None or callee.body is not None else callee.attrs
     if any(attr in ("readnone", "memory(none)") for attr in attrs):
         return Effect.NONE
