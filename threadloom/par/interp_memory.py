@@ -1,0 +1,190 @@
+"""Memory of the interpreter: named allocations, and what goes wrong with them.
+
+An address is `allocation number << 32 | ORIGIN + offset`, so any address that leaves its allocation is noticed. Every
+access made inside a parallel region is remembered with its work-item and the barriers passed: two accesses to a
+byte, one of them a write, at least one of them not atomic, by work-items of one region between the same barriers, are
+a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from threadloom.errors import InternalError
+from threadloom.par.ops import Leaf, Space
+from threadloom.par.text import print_op
+from threadloom.source import Loc
+
+OFFSET_BITS = 32
+ORIGIN = 1 << 30  # offset 0; smaller ones lie before the allocation
+UNINITIALISED = 0xCB  # what uninitialised memory reads as
+MOST_FINDINGS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something the program must not do. kind: race, divergent-barrier, out-of-bounds, uninitialised, undefined."""
+
+    kind: str
+    message: str
+    locs: tuple[Loc, ...] = ()
+
+    def __str__(self) -> str:
+        where = ", ".join(str(loc) for loc in self.locs)
+        return f"{self.kind}: {self.message}" + (f" ({where})" if where else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level of a work-item's position: which execution of a Parallel, which item, after how many barriers."""
+
+    instance: int
+    item: int
+    barriers: int
+
+
+Position = tuple[Step, ...]
+
+
+def unordered(one: Position, other: Position) -> bool:
+    """Whether nothing orders accesses at these positions."""
+    for mine, yours in zip(one, other, strict=False):
+        if mine.instance != yours.instance or mine.barriers != yours.barriers:
+            return False  # regions that follow each other, or a barrier between
+        if mine.item != yours.item:
+            return True
+    return False  # one contains the other: program order
+
+
+@dataclass(slots=True)
+class _Access:
+    position: Position
+    leaf: Leaf
+    atomic: bool
+
+
+@dataclass(slots=True)
+class _Shadow:
+    """Who touched one byte last."""
+
+    write: _Access | None = None
+    reads: dict[Position, _Access] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Allocation:
+    name: str
+    content: memoryview
+    initialised: bytearray
+    space: Space | None  # None: given by the caller, a global, or from malloc
+    writable: bool = True
+    alive: bool = True
+    shadow: dict[int, _Shadow] = field(default_factory=dict)
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.allocations: list[Allocation | None] = [None]  # number 0 is null
+        self.findings: list[Finding] = []
+        self._told: set[tuple[object, ...]] = set()
+
+    def allocate(self, name: str, bytes_: int, space: Space | None = None, initial: bytes | None = None) -> int:
+        content = memoryview(bytearray(initial if initial is not None else bytes([UNINITIALISED]) * bytes_))
+        return self.adopt(Allocation(name, content, bytearray([initial is not None]) * bytes_, space))
+
+    def adopt(self, allocation: Allocation) -> int:
+        if len(allocation.content) > ORIGIN:
+            raise InternalError(f"{allocation.name} is too large for the interpreter")
+        self.allocations.append(allocation)
+        return ((len(self.allocations) - 1) << OFFSET_BITS) + ORIGIN
+
+    def free(self, address: int) -> None:
+        if (found := self._allocation(address)) is not None:
+            found.alive = False
+
+    def protect(self, address: int) -> None:
+        """Make an allocation read-only."""
+        if (found := self._allocation(address)) is not None:
+            found.writable = False
+
+    def _allocation(self, address: int) -> Allocation | None:
+        number = address >> OFFSET_BITS
+        return self.allocations[number] if 0 < number < len(self.allocations) else None
+
+    def report(self, kind: str, message: str, *leaves: Leaf, key: object = None) -> None:
+        """Record a finding, once per kind and place."""
+        told = (kind, key, *(id(leaf) for leaf in leaves))
+        if told in self._told or len(self.findings) >= MOST_FINDINGS:
+            return
+        self._told.add(told)
+        self.findings.append(Finding(kind, message, tuple(leaf.loc for leaf in leaves if leaf.loc is not None)))
+
+    # ------------------------------------------------------------ accesses
+
+    def read(self, address: int, bytes_: int, position: Position, leaf: Leaf, atomic: bool = False) -> bytes:
+        found, offset = self._checked(address, bytes_, leaf, "read")
+        if found is None:
+            return bytes(bytes_)
+        if not all(found.initialised[offset : offset + bytes_]):
+            kind = str(found.space) if found.space else "allocated"
+            self.report("uninitialised", f"read of uninitialised {kind} memory %{found.name}+{offset}", leaf)
+        if position and found.space is not Space.PRIVATE:
+            for byte in range(offset, offset + bytes_):
+                self._note_read(found, byte, _Access(position, leaf, atomic))
+        return bytes(found.content[offset : offset + bytes_])
+
+    def write(self, address: int, image: bytes, position: Position, leaf: Leaf, atomic: bool = False) -> None:
+        found, offset = self._checked(address, len(image), leaf, "write")
+        if found is None:
+            return
+        if not found.writable:
+            self.report("out-of-bounds", f"write to read-only memory {found.name}", leaf)
+            return
+        found.content[offset : offset + len(image)] = image
+        found.initialised[offset : offset + len(image)] = b"\1" * len(image)
+        if position and found.space is not Space.PRIVATE:
+            for byte in range(offset, offset + len(image)):
+                self._note_write(found, byte, _Access(position, leaf, atomic))
+
+    def _checked(self, address: int, bytes_: int, leaf: Leaf, what: str) -> tuple[Allocation | None, int]:
+        found, offset = self._allocation(address), (address & ((1 << OFFSET_BITS) - 1)) - ORIGIN
+        if found is None:
+            self.report("out-of-bounds", f"{what} of {bytes_} bytes at {_describe(address)}", leaf)
+            return None, 0
+        if offset < 0 or offset + bytes_ > len(found.content) or not found.alive:
+            ended = "" if found.alive else ", which is freed"
+            size = f"{len(found.content)} bytes"
+            message = f"{what} of {bytes_} bytes at offset {offset} of {found.name} ({size}){ended}"
+            self.report("out-of-bounds", message, leaf)
+            return None, 0
+        return found, offset
+
+    def _note_read(self, found: Allocation, byte: int, access: _Access) -> None:
+        shadow = found.shadow.setdefault(byte, _Shadow())
+        if shadow.write is not None:
+            self._compare(found, byte, shadow.write, access)
+        shadow.reads.setdefault(access.position, access)
+
+    def _note_write(self, found: Allocation, byte: int, access: _Access) -> None:
+        shadow = found.shadow.setdefault(byte, _Shadow())
+        for earlier in self._earlier(shadow):
+            self._compare(found, byte, earlier, access)
+        shadow.write, shadow.reads = access, {}
+
+    @staticmethod
+    def _earlier(shadow: _Shadow) -> Iterator[_Access]:
+        if shadow.write is not None:
+            yield shadow.write
+        yield from shadow.reads.values()
+
+    def _compare(self, found: Allocation, byte: int, one: _Access, other: _Access) -> None:
+        if (one.atomic and other.atomic) or not unordered(one.position, other.position):
+            return
+        items = " and ".join("/".join(str(step.item) for step in access.position) for access in (one, other))
+        texts = "` and `".join(print_op(access.leaf) for access in (one, other))
+        self.report("race", f"work-items {items} on {found.name}+{byte}: `{texts}`", one.leaf, other.leaf)
+
+
+def _describe(address: int) -> str:
+    return "null" if address == 0 else f"address {address:#x}, which belongs to nothing"
