@@ -81,14 +81,14 @@ def emit_bulk_load(
     for panel in range(shared.panels):
         for row in range(0, rows, boxes.get(rows_axis, rows) or 1):
             shift = {shared.column_axis: panel * shared.panel_columns, rows_axis: row}
-            at = panel * shared.panel_bytes + row * 128 * (shared.rows // max(1, rows))
+            at = panel * shared.panel_bytes + row * shared.row_bytes * (shared.true_rows // max(1, rows))
             coordinates = ", ".join(_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
             scope.writer.line(f"bulk_load({base}{f' + {at}' if at else ''}, &{map_name}, {barrier}, {coordinates});")
 
 
 def box_extents(shared: SharedTile) -> dict[str, int]:
     """Elements of one box along each axis of the tile: at most one panel wide and 256 rows high."""
-    boxes = {shared.column_axis: min(shared.panel_columns, shared.columns)}
+    boxes = {shared.column_axis: shared.panel_columns}
     for axis, extent in shared.row_axes:
         boxes[axis] = _largest_piece(extent)
     return boxes
@@ -134,7 +134,7 @@ def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers
         if vector == 1:
             w.line(f"{result.name}[i] = {_load_expression(scope, op, tensor, layout, 'i')};")
             return
-        indices = _element_indices(scope, op.subscripts, layout, "i")
+        indices = element_indices(scope, op.subscripts, layout, "i")
         kind = c.memory_type(tensor.dtype)
         w.line(f"{kind} piece[{vector}];")
         inside = _inside(tensor, indices)
@@ -154,7 +154,7 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
     with w.block(f"if ({owner})" if owner else ""):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
-            indices = _element_indices(scope, op.subscripts, layout, "i")
+            indices = element_indices(scope, op.subscripts, layout, "i")
             inside = _inside(tensor, indices, _valid(scope, op.value, layout))
             address = f"&{tensor.name}[{_offset(tensor, indices)}]"
 
@@ -175,12 +175,16 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
 
 
 def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: Layout, register: str) -> str:
-    indices = _element_indices(scope, op.subscripts, layout, register)
+    return guarded_element(tensor, element_indices(scope, op.subscripts, layout, register))
+
+
+def guarded_element(tensor: tile.Tensor, indices: list[str]) -> str:
+    """C expression of one element, 0 outside the tensor."""
     value = c.from_memory(tensor.dtype, f"{tensor.name}[{_offset(tensor, indices)}]")
     return f"{_inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
 
 
-def _element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout: Layout, register: str) -> list[str]:
+def element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout: Layout, register: str) -> list[str]:
     """C expression of the index along each tensor dimension for the element in `register`."""
     out = []
     for s in subscripts:

@@ -23,12 +23,14 @@ class Registers:
 @dataclass(frozen=True, slots=True)
 class Place:
     """The current tile of an axis, as C expressions: index of its first position, one past its last valid index.
-    `extent` positions belong to the tile; `full`: known to be all valid."""
+    `extent` positions belong to the tile; `full`: known to be all valid; `offset`: where a worker's part begins in the
+    EU's tile."""
 
     first: str
     stop: str
     extent: int
     full: bool
+    offset: str = "0"
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """Tiles in shared memory: the swizzled form that bulk copies write and wgmma reads (see headers/sm90.cuh).
 
 A tile has rows (one or several axes, the last fastest) and one contiguous axis. Rows of 128 bytes make a panel; a
-longer contiguous axis takes several panels, each `rows` * 128 bytes, one after the other.
+longer contiguous axis takes several panels, each `rows` * 128 bytes, one after the other. A tile that no product reads
+is not swizzled and its panels are up to 256 elements wide (the largest box side).
 """
 
 from __future__ import annotations
@@ -24,17 +25,32 @@ class SharedTile:
     column_axis: str
     columns: int
     slots: int
+    swizzled: bool = True
 
     @property
-    def rows(self) -> int:
+    def true_rows(self) -> int:
         count = 1
         for _, extent in self.row_axes:
             count *= extent
-        return -(-count // ATOM_ROWS) * ATOM_ROWS
+        return count
+
+    @property
+    def rows(self) -> int:
+        """Rows of a panel, whole swizzle atoms."""
+        return -(-self.true_rows // ATOM_ROWS) * ATOM_ROWS if self.swizzled else self.true_rows
 
     @property
     def panel_columns(self) -> int:
-        return ROW_BYTES * 8 // self.dtype.bits
+        return ROW_BYTES * 8 // self.dtype.bits if self.swizzled else min(256, self.columns)
+
+    @property
+    def row_bytes(self) -> int:
+        return self.panel_columns * self.dtype.bits // 8
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes that the boxes of one tile bring."""
+        return self.panels * self.true_rows * self.row_bytes
 
     @property
     def panels(self) -> int:
@@ -42,7 +58,7 @@ class SharedTile:
 
     @property
     def panel_bytes(self) -> int:
-        return self.rows * ROW_BYTES
+        return self.rows * self.row_bytes
 
     @property
     def bytes_per_slot(self) -> int:

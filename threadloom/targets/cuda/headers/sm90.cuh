@@ -263,6 +263,32 @@ template <int BYTES, typename T> LOOM_DEVICE void store_vector(T* to, const T* p
   if (inside) *(V*)to = bits.v;
 }
 
+// BYTES from shared memory.
+template <int BYTES, typename T> LOOM_DEVICE void read_shared(T* piece, u32 address) {
+  union { u32 words[4]; u16 half; T e[BYTES / sizeof(T)]; } bits;
+  if constexpr (BYTES == 2) asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits.half) : "r"(address) : "memory");
+  if constexpr (BYTES == 4) asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits.words[0]) : "r"(address) : "memory");
+  if constexpr (BYTES == 8)
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(bits.words[0]), "=r"(bits.words[1]) : "r"(address) : "memory");
+  if constexpr (BYTES == 16)
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(bits.words[0]), "=r"(bits.words[1]), "=r"(bits.words[2]), "=r"(bits.words[3]) : "r"(address) : "memory");
+#pragma unroll
+  for (int i = 0; i < BYTES / (int)sizeof(T); i++) piece[i] = bits.e[i];
+}
+
+// ---------------------------------------------------------------- counters
+
+// Slot and phase of the running instance of a loop.
+template <int SLOTS> struct Ring {
+  u32 slot = 0, phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (SLOTS == 1) phase ^= 1;
+    else if (++slot == SLOTS) slot = 0, phase ^= 1;
+  }
+};
+LOOM_DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
+
 // ---------------------------------------------------------------- arithmetic
 
 LOOM_DEVICE float exp2_fast(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }

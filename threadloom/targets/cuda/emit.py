@@ -1,0 +1,202 @@
+"""An sProgram as one CUDA C++ kernel for sm_90a.
+
+before: SProgram (checked), what is known of the tensors. after: `KernelSource`: text, and all that a launch needs.
+The text is the sProgram read aloud: buffers, barriers, then each role in turn. Same input, same bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.sched.ops import Role, SProgram
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.copy import TensorFacts
+from threadloom.targets.cuda.driver import MapSpec
+from threadloom.targets.cuda.dot import descriptor_base, worker_rows
+from threadloom.targets.cuda.issue import declare_tile_values
+from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.places import Places
+from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.section import RoleEmitter
+from threadloom.targets.cuda.layout import uniform
+from threadloom.targets.cuda.wgmma import wrapper
+from threadloom.task.ops import Kind
+from threadloom.tile import ops as tile
+from threadloom.writer import Writer
+
+ALIGN_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """`maps`: (parameter name, spec) in parameter order; `direct`: tensors passed as pointer and strides; `dims`: run-time
+    dimensions passed as i32; `scalars`: (name, dtype name). `tile_extents`: grid axes with their dims, for the grid size."""
+
+    name: str
+    text: str
+    arch: str
+    threads: int
+    shared_bytes: int
+    cluster: int
+    persistent: bool
+    maps: tuple[tuple[str, MapSpec], ...]
+    direct: tuple[str, ...]
+    dims: tuple[str, ...]
+    scalars: tuple[tuple[str, str], ...]
+    grid: tuple[tuple[tile.Dim, int], ...]
+    barriers: tuple[str, ...]
+
+
+def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int]) -> KernelSource:
+    plan = KernelPlan(program, facts, dims)
+    kernel = program.graph.kernel
+    body = Writer()
+    shared_bytes = _emit_body(body, plan)
+    threads = 32 * sum(r.warps for r in program.roles)
+    maps = tuple(sorted(plan.maps.items()))
+    direct = _direct_tensors(plan)
+    names = tuple(sorted({d for t in kernel.tensors for d in t.dims if isinstance(d, str)} | _axis_dims(plan)))
+    text = Writer()
+    _emit_head(text, plan, threads, shared_bytes)
+    for i in sorted(plan.used, key=lambda i: i.name):
+        text.line()
+        text.lines(wrapper(i))
+    parameters = [f"const __grid_constant__ TensorMap {name}" for name, _ in maps]
+    for name in direct:
+        tensor = facts[name].tensor
+        const = "const " if tensor.access is tile.Access.IN else ""
+        parameters.append(f"{const}{c.memory_type(tensor.dtype)}* __restrict__ {name}")
+        parameters += [f"const i64 {name}_stride{d}" for d in range(len(tensor.dims))]
+    parameters += [f"const i32 dim_{d}" for d in names]
+    parameters += [f"const {c.register_type(s.dtype)} {s.name}" for s in kernel.scalars]
+    text.line()
+    text.line(f'extern "C" __global__ void __launch_bounds__({threads}, 1)')
+    text.line(f"{kernel.name}({', '.join(parameters)}) {{")
+    text.lines(body.text())
+    text.line("}")
+    grid = tuple((a.axis.dim, plan.extents[a.axis.name]) for a in plan.loop(0).axes)
+    return KernelSource(
+        kernel.name, text.text(), "sm_90a", threads, shared_bytes, program.partition.cluster,
+        program.partition.persistent, maps, direct, names, tuple((s.name, s.dtype.name) for s in kernel.scalars), grid,
+        tuple(s.name for s in plan.rings),
+    )  # fmt: skip
+
+
+def _emit_head(w: Writer, plan: KernelPlan, threads: int, shared_bytes: int) -> None:
+    p = plan.program
+    w.note(f"{p.graph.kernel.name} for {p.device}, planned by {p.policy}")
+    tiles = ", ".join(f"{t.axis} {t.extent}" for t in p.partition.tiles)
+    w.note(f"tiles: {tiles}; {p.partition.workers} workers, {threads} threads, {shared_bytes} bytes of shared memory")
+    for loop in p.loops:
+        if loop.loop:
+            w.note(f"loop {loop.loop}: one iteration every {loop.ii_cycles:.0f} cycles, {loop.stages} stages (predicted)")
+    w.line('#include "sm90.cuh"')
+
+
+def _axis_dims(plan: KernelPlan) -> set[str]:
+    return {a.dim for a in plan.axes.values() if isinstance(a.dim, str)}
+
+
+def _direct_tensors(plan: KernelPlan) -> tuple[str, ...]:
+    """Tensors that threads access by address."""
+    found: dict[str, None] = {}
+    for t in plan.tasks.values():
+        for op in t.ops:
+            loaded = isinstance(op, tile.Load) and (t.kind is Kind.SCALAR or plan.shared_tile_of_load(op) is None)
+            if loaded or isinstance(op, tile.Store | tile.AtomicAdd):
+                found[op.tensor] = None
+    return tuple(t.name for t in plan.program.graph.kernel.tensors if t.name in found)
+
+
+def _emit_body(w: Writer, plan: KernelPlan) -> int:
+    """The kernel's body; returns the bytes of dynamic shared memory it uses."""
+    program = plan.program
+    w.line("extern __shared__ u8 raw[];")
+    w.line(f"const u32 smem = (smem_address(raw) + {ALIGN_BYTES - 1}) & ~{ALIGN_BYTES - 1}u;")
+    at = 0
+    for b in program.buffers:
+        if b.space != "smem":
+            continue
+        shared = plan.shared_tiles[b.name]
+        shape = " x ".join(str(e) for _, e in shared.row_axes) + f" x {shared.columns}" if shared.row_axes else shared.columns
+        w.line(f"const u32 {shared.base} = smem + {at};  // {b.slots} slots of {shape} {shared.dtype.name}, {b.layout}")
+        at += _up(b.slots * shared.bytes_per_slot, ALIGN_BYTES)
+    for s in plan.rings:
+        w.line(f"const u32 {plan.barrier_name(s.name)} = smem + {at};  // {s.slots} barriers")
+        at += 8 * s.slots
+    w.line("const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;")
+    with w.block("if (threadIdx.x == 0)"):
+        for s in plan.rings:
+            arrivals = s.arrivals * (1 if _arrives_by_copy(plan, s.name) else 4)
+            for slot in range(s.slots):
+                w.line(f"barrier_init({plan.barrier_name(s.name)} + {8 * slot}, {arrivals});")
+        w.line("barrier_init_done();")
+    w.line("__syncthreads();")
+    scope = Scope(w)
+    Places(plan, scope, worker=False).declare_grid(plan.loop(0))
+    _emit_roles(w, plan)
+    return at + ALIGN_BYTES
+
+
+def _arrives_by_copy(plan: KernelPlan, signal: str) -> bool:
+    """Whether arrivals come from a producer's thread (one each) and not from the four warps of a worker."""
+    return any(i.completes == signal for i in plan.issued.values())
+
+
+def _emit_roles(w: Writer, plan: KernelPlan) -> None:
+    roles = plan.program.roles
+    first = 0
+    for number, role in enumerate(roles):
+        groups = max(1, role.warps // 4)
+        with w.block(f"{'else ' if number else ''}if (group == {first})" if len(roles) > 1 else ""):
+            w.note(role.name)
+            _emit_role(w, plan, role, first - (1 if roles[0].kind == "producer" else 0))
+        first += groups
+
+
+def _emit_role(w: Writer, plan: KernelPlan, role: Role, worker: int) -> None:
+    if role.registers:
+        verb = "shrink" if role.kind == "producer" else "grow"
+        w.line(f"{verb}_registers<{role.registers}>();")
+    scope = Scope(w, names=_taken(plan))
+    for s in plan.program.graph.kernel.scalars:
+        scope.registers[s.name] = Registers(s.name, s.dtype, uniform(), scalar=True)
+        scope.names.add(s.name)
+    if role.kind == "producer":
+        with w.block("if (warp_in_group == 0 && elect_lane())"):
+            _emit_tiles(w, plan, role, scope)
+        return
+    w.line(f"constexpr i32 worker = {worker};")
+    for dot in plan.dots.values():
+        for value, axis, size in (
+            (dot.row_operand, dot.m_axis, dot.m),
+            (dot.column_operand, dot.n_axis, dot.n),
+        ):
+            shared = plan.shared_tile(value.name)
+            name = f"{shared.base}_desc" if shared else ""
+            if shared and name not in scope.names:
+                scope.names.add(name)
+                w.line(f"const u64 {name} = {descriptor_base(shared, axis, worker_rows(shared, axis, size))};")
+    _emit_tiles(w, plan, role, scope)
+
+
+def _taken(plan: KernelPlan) -> set[str]:
+    """C names that parameters, buffers and barriers have."""
+    kernel = plan.program.graph.kernel
+    names = {t.name for t in kernel.tensors} | {s.name for s in kernel.scalars} | {f"dim_{d}" for d in _axis_dims(plan)}
+    return names | {plan.barrier_name(s.name) for s in plan.rings} | {"tiles", "count", "rest", "worker"}
+
+
+def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope) -> None:
+    places = Places(plan, scope, worker=role.kind == "worker")
+    e = RoleEmitter(plan, role, scope, places)
+    e.declare_rings()
+    with w.block("for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"):
+        places.enter_tile(plan.loop(0), "tile")
+        if role.kind == "worker":
+            declare_tile_values(e)
+        e.tile_body()
+
+
+def _up(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple

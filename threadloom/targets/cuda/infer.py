@@ -1,0 +1,127 @@
+"""Layout inference: a register layout for every tile value that workers hold.
+
+Products dictate (their accumulators, and their row operand where it is computed); everything else follows, forwards and
+backwards through elementwise code and reductions, until nothing changes. What no product reaches gets a layout of its
+own: rows over lanes and warps, pieces of 16 bytes along the contiguous axis. A value that two products want in
+different layouts needs a conversion, which is reported, not guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.errors import InternalError
+from threadloom.targets.cuda.dot import DotPlan
+from threadloom.targets.cuda.layout import Layout, rows, uniform
+from threadloom.targets.cuda.vector import operands
+from threadloom.task.ops import Kind, STask, TaskGraph
+from threadloom.tile import ops as tile
+
+
+@dataclass(frozen=True, slots=True)
+class Extents:
+    """Elements of one worker's tile along each axis, padded to what instructions need."""
+
+    worker: dict[str, int]
+
+    def of(self, axis: str) -> int:
+        return self.worker.get(axis, 1)
+
+
+def infer_layouts(
+    graph: TaskGraph, dots: dict[str, DotPlan], extents: Extents, contiguous: dict[str, str], computed: frozenset[str]
+) -> dict[str, Layout]:
+    """Value name -> layout. dots: sTask -> plan; contiguous: value of a load or store -> its contiguous axis;
+    computed: values made in registers."""
+    known: dict[str, Layout] = {}
+    for plan in dots.values():
+        _settle(known, plan.op.result, plan.result_layout)
+        if plan.row_operand.name in computed:
+            _settle(known, plan.row_operand, plan.row_operand_layout)
+    tasks = [t for t in graph.tasks if t.kind is not Kind.SCALAR]
+    _spread(known, graph, tasks)
+    while missing := _unplaced(known, tasks):
+        value = max(missing, key=lambda v: len(v.type.axes))
+        _settle(known, value, _own_layout(value, extents, contiguous))
+        _spread(known, graph, tasks)
+    return known
+
+
+def _settle(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool:
+    if value.name not in known:
+        known[value.name] = layout
+        return True
+    if known[value.name] != layout:
+        raise InternalError(f"{value.name} is wanted in two register layouts")
+    return False
+
+
+def _spread(known: dict[str, Layout], graph: TaskGraph, tasks: list[STask]) -> None:
+    changed = True
+    while changed:
+        changed = False
+        for loop in graph.loops:
+            for quadruple in loop.carried:
+                found = next((known[v.name] for v in quadruple if v.name in known), None)
+                for value in quadruple if found else ():
+                    changed |= _offer(known, value, found)
+        for task in tasks:
+            for op in task.ops:
+                changed |= _through(known, op)
+
+
+def _offer(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool:
+    if value.name in known:
+        return False
+    known[value.name] = layout.keeping(value.type.axes)
+    return True
+
+
+def _through(known: dict[str, Layout], op: tile.Op) -> bool:
+    changed = False
+    match op:
+        case tile.Map() | tile.Cast() | tile.Full():
+            args = operands(op)
+            if op.result.name in known:
+                for arg in args:
+                    changed |= _offer(known, arg, known[op.result.name])
+            else:
+                for arg in args:
+                    if arg.name in known and set(op.result.type.axes) <= set(known[arg.name].axes):
+                        return _offer(known, op.result, known[arg.name])
+        case tile.Reduce():
+            if op.arg.name in known and op.result.name not in known:
+                known[op.result.name] = known[op.arg.name].without(op.axis)
+                changed = True
+        case tile.Scan():
+            for a, b in ((op.arg, op.result), (op.result, op.arg)):
+                if a.name in known:
+                    changed |= _offer(known, b, known[a.name])
+    return changed
+
+
+def _unplaced(known: dict[str, Layout], tasks: list[STask]) -> list[tile.Value]:
+    found = []
+    for task in tasks:
+        if task.kind is Kind.DOT:
+            continue
+        for op in task.ops:
+            values = (*operands(op), *((op.result,) if hasattr(op, "result") else ()))
+            found += [v for v in values if v.type.axes and v.name not in known]
+    return found
+
+
+def _own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str]) -> Layout:
+    axes = value.type.axes
+    if not axes:
+        return uniform()
+    column = contiguous.get(value.name, axes[-1])
+    vector = max(1, 128 // value.type.dtype.bits)
+    columns = extents.of(column)
+    while vector > 1 and columns % vector:
+        vector //= 2
+    lanes = 1
+    while lanes < 32 and lanes * vector < columns:
+        lanes *= 2
+    others = tuple((a, extents.of(a)) for a in axes if a != column)
+    return rows(others, column, columns, vector, lanes)

@@ -1,0 +1,310 @@
+"""Everything an sProgram and its launch facts say about one kernel, looked up by name: the emitter's one view of both.
+
+Decisions come from the sProgram; here they are only joined with layouts, shared-memory addresses and C names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from threadloom.errors import InternalError
+from threadloom.machine.model import Completion
+from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram
+from threadloom.sched.tile_map import TileMap
+from threadloom.targets.cuda import copy
+from threadloom.targets.cuda.dot import DotPlan, plan_dot
+from threadloom.targets.cuda.driver import MapSpec
+from threadloom.targets.cuda.infer import Extents, infer_layouts
+from threadloom.targets.cuda.layout import Layout
+from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.wgmma import Instruction
+from threadloom.task.ops import Kind, Loop, Method, STask
+from threadloom.tile import ops as tile
+from threadloom.tile.uses import operands, results
+
+GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP)
+PACKED = ("f16", "bf16")
+
+
+@dataclass
+class KernelPlan:
+    """`facts`: tensor name -> what is known of it; `dims`: dimension -> extent the plan was made for (WHOLE axes are
+    compiled in, others are parameters)."""
+
+    program: SProgram
+    facts: dict[str, copy.TensorFacts]
+    dims: dict[str, int]
+    used: set[Instruction] = field(default_factory=set)
+
+    # ------------------------------------------------------------ tables
+
+    @cached_property
+    def tasks(self) -> dict[str, STask]:
+        return {t.name: t for t in self.program.graph.tasks}
+
+    @cached_property
+    def tiles(self) -> TileMap:
+        return TileMap(self.program.graph)
+
+    @cached_property
+    def values(self) -> dict[str, tile.Value]:
+        graph = self.program.graph
+        found = {v.name: v for t in graph.tasks for op in t.ops for v in (*operands(op), *results(op))}
+        return found | {v.name: v for loop in graph.loops for c in loop.carried for v in c}
+
+    @cached_property
+    def axes(self) -> dict[str, tile.Axis]:
+        return {a.name: a for a in self.program.graph.kernel.axes}
+
+    @cached_property
+    def issued(self) -> dict[str, Issue]:
+        return {i.task: i for s in self.program.sections for i in s.instrs if isinstance(i, Issue)}
+
+    def loop(self, number: int) -> Loop:
+        return next(x for x in self.program.graph.loops if x.id == number)
+
+    def home_loop(self, value: str) -> int:
+        """The loop whose counter gives the slot of `value`."""
+        made = self.tiles.tile(self.tiles.of(value)).producers
+        return self.tasks[made[0]].loop
+
+    # ------------------------------------------------------------ extents
+
+    @cached_property
+    def extents(self) -> dict[str, int]:
+        """Elements of one EU's tile along each axis."""
+        chosen = {t.axis: t.extent for t in self.program.partition.tiles}
+        return {name: self._extent(axis, chosen) for name, axis in self.axes.items()}
+
+    def _extent(self, axis: tile.Axis, chosen: dict[str, int]) -> int:
+        if axis.kind is tile.AxisKind.EACH:
+            return 1
+        if axis.name in chosen and axis.kind is tile.AxisKind.TILE:
+            return chosen[axis.name]
+        return axis.dim if isinstance(axis.dim, int) else self.dims[axis.dim]
+
+    @cached_property
+    def worker_extents(self) -> dict[str, int]:
+        mine = {t.axis: t.worker_extent for t in self.program.partition.tiles if t.worker_extent < t.extent}
+        return self.extents | mine
+
+    # ------------------------------------------------------------ products and layouts
+
+    @cached_property
+    def computed(self) -> frozenset[str]:
+        """Values made in registers by vector code."""
+        vector_tasks = [t for t in self.tasks.values() if t.kind is Kind.VECTOR]
+        return frozenset(v.name for t in vector_tasks for op in t.ops for v in results(op))
+
+    @cached_property
+    def dots(self) -> dict[str, DotPlan]:
+        made = {}
+        for t in self.tasks.values():
+            if t.kind is Kind.DOT:
+                (op,) = [o for o in t.ops if isinstance(o, tile.Dot)]
+                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed)
+        return made
+
+    def accumulates(self, task: STask) -> bool:
+        return any(isinstance(o, tile.Map) for o in task.ops)
+
+    def accumulated(self, task: STask) -> tile.Value | None:
+        """The value a DOT adds its product to."""
+        for op in task.ops:
+            if isinstance(op, tile.Map):
+                dot = self.dots[task.name].op.result.name
+                return next(a for a in op.args if a.name != dot)
+        return None
+
+    def dot_result(self, task: STask) -> tile.Value:
+        return results(task.ops[-1])[0]
+
+    @cached_property
+    def layouts(self) -> dict[str, Layout]:
+        contiguous: dict[str, str] = {}
+        for t in self.tasks.values():
+            for op in t.ops:
+                if isinstance(op, tile.Load | tile.Store):
+                    value = op.result if isinstance(op, tile.Load) else op.value
+                    axis = self.contiguous_axis(op)
+                    if axis and axis in value.type.axes:
+                        contiguous[value.name] = axis
+        return infer_layouts(self.program.graph, self.dots, Extents(self.worker_extents), contiguous, self.computed)
+
+    def contiguous_axis(self, op: tile.Load | tile.Store) -> str | None:
+        dim = self.facts[op.tensor].contiguous_dim
+        axes = copy.bulk_axes(op)
+        return axes[dim] if axes is not None and dim >= 0 else None
+
+    # ------------------------------------------------------------ places of values
+
+    def carried_home(self, value: str) -> str | None:
+        """The value whose registers hold the carried tile of `value`, None where it is not carried."""
+        for loop in self.program.graph.loops:
+            for init, arg, following, result in loop.carried:
+                if value in (init.name, arg.name, following.name, result.name):
+                    outer = self.carried_home_outside(init.name, loop)
+                    return outer or init.name
+        return None
+
+    def carried_home_outside(self, value: str, inner: Loop) -> str | None:
+        for loop in self.program.graph.loops:
+            if loop.id != inner.id and any(value in (v.name for v in c) for c in loop.carried):
+                return self.carried_home(value)
+        return None
+
+    def same_place(self, value: str) -> tuple[str, ...]:
+        """All values that live where the carried tile of `value` lives."""
+        home = self.carried_home(value)
+        if home is None:
+            return ()
+        return tuple(v for v in self.values if self.carried_home(v) == home)
+
+    def is_packed(self, value: str) -> bool:
+        """Whether `value` is the computed 16-bit row operand of a product, which is kept packed."""
+        return any(
+            d.row_operand.name == value and value in self.computed and d.row_operand.type.dtype.name in PACKED
+            for d in self.dots.values()
+        )
+
+    def packed_name(self, value: str) -> str:
+        return f"packed:{value}" if self.is_packed(value) else value
+
+    # ------------------------------------------------------------ buffers, shared memory
+
+    @cached_property
+    def buffers(self) -> dict[str, Buffer]:
+        return {b.name: b for b in self.program.buffers}
+
+    def find_buffer(self, name: str) -> Buffer | None:
+        return self.buffers.get(name)
+
+    def buffer(self, name: str) -> Buffer:
+        return self.buffers[name]
+
+    def buffer_of(self, value: str, role: str) -> Buffer | None:
+        tile_name = self.tiles.of(value)
+        return next((b for b in self.program.buffers if b.tile == tile_name and b.role in ("", role)), None)
+
+    @cached_property
+    def shared_tiles(self) -> dict[str, SharedTile]:
+        """Buffer name -> its tile in shared memory (address names are the buffer's)."""
+        made: dict[str, SharedTile] = {}
+        for b in self.program.buffers:
+            if b.space == "smem":
+                made[b.name] = self._shared(b)
+        return made
+
+    def _shared(self, b: Buffer) -> SharedTile:
+        op = next(
+            o
+            for name in self.tiles.tile(b.tile).producers
+            for o in self.tasks[name].ops
+            if isinstance(o, tile.Load)
+        )
+        column = self.contiguous_axis(op)
+        if column is None:
+            raise InternalError(f"{b.name} is loaded by bulk copies but has no contiguous axis")
+        rows = tuple((a, self.padded(a)) for a in op.result.type.axes if a != column)
+        swizzled = b.layout == "swizzle-128"
+        return SharedTile("smem_" + c_name(b.name), op.result.type.dtype, rows, column, self.padded(column), b.slots, swizzled)
+
+    def padded(self, axis: str) -> int:
+        """Extent of `axis` in shared memory: what the products that read it need."""
+        extent = self.extents[axis]
+        for d in self.dots.values():
+            if axis == d.m_axis:
+                per_worker = self.worker_extents[axis]
+                extent = max(extent, d.m * (self.extents[axis] // per_worker if per_worker < extent else 1))
+            if axis == d.n_axis:
+                extent = max(extent, d.n)
+            if axis == d.k_axis:
+                extent = max(extent, d.k)
+        return extent
+
+    def shared_tile(self, value: str) -> SharedTile | None:
+        tile_name = self.tiles.of(value)
+        b = next((b for b in self.program.buffers if b.tile == tile_name and b.space == "smem"), None)
+        return self.shared_tiles[b.name] if b else None
+
+    def issued_bytes(self, task: str) -> int:
+        """Bytes that the bulk copies of `task` bring (the whole boxes, also where they reach outside the tensor)."""
+        op = self.load_op(task)
+        return self.shared_tile(op.result.name).box_bytes
+
+    def shared_tile_of_load(self, op: tile.Load) -> SharedTile | None:
+        return self.shared_tile(op.result.name) if self.tiles.of(op.result.name) else None
+
+    def load_op(self, task: str) -> tile.Load:
+        return next(o for o in self.tasks[task].ops if isinstance(o, tile.Load))
+
+    # ------------------------------------------------------------ signals, maps
+
+    @cached_property
+    def signals(self) -> dict[str, Signal]:
+        return {s.name: s for s in self.program.signals}
+
+    def signal(self, name: str) -> Signal:
+        return self.signals[name]
+
+    @cached_property
+    def rings(self) -> list[Signal]:
+        return [s for s in self.program.signals if s.kind is Completion.MBARRIER]
+
+    def is_group(self, signal: str) -> bool:
+        return signal in self.signals and self.signals[signal].kind in GROUPS
+
+    def barrier_name(self, signal: str) -> str:
+        return c_name(signal)
+
+    def barrier_index(self, signal: str) -> int:
+        return [s.name for s in self.rings].index(signal)
+
+    @cached_property
+    def maps(self) -> dict[str, MapSpec]:
+        """C name -> tensor map, one for each bulk access of different shape."""
+        made: dict[str, MapSpec] = {}
+        for name, issue in self.issued.items():
+            if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.LOAD:
+                op = self.load_op(name)
+                shared = self.shared_tile(op.result.name)
+                spec = copy.map_spec(
+                    self.facts[op.tensor], copy.bulk_axes(op), copy.box_extents(shared), 128 if shared.swizzled else 0
+                )
+                made[self.map_name(name)] = spec
+        return made
+
+    def map_name(self, task: str) -> str:
+        return "map_" + c_name(task.removeprefix("load_"))
+
+    # ------------------------------------------------------------ words
+
+    def task(self, name: str) -> STask:
+        return self.tasks[name]
+
+    def value(self, name: str) -> tile.Value:
+        return self.values[name]
+
+    def explain(self, reason: Reason) -> str:
+        away = f", {reason.distance} iterations earlier" if reason.distance else ""
+        return f"{reason.why}: {reason.src} -> {reason.dst} ({reason.buffer}{away})"
+
+    def describe(self, task: STask) -> str:
+        made = ", ".join(task.writes)
+        return f"{task.name}{f': {made}' if made else ''}"
+
+    def read_by_threads(self, task: str) -> bool:
+        """Whether `task` reads shared memory by ordinary loads of all lanes."""
+        return self.tasks[task].kind in (Kind.VECTOR, Kind.STORE, Kind.ATOMIC) if task in self.tasks else False
+
+    def stages(self, loop: int) -> int:
+        return next((p.stages for p in self.program.loops if p.loop == loop), 1)
+
+
+def c_name(name: str) -> str:
+    return "".join(ch if ch.isalnum() else "_" for ch in name)
+
+
+def with_extents(plan: KernelPlan, dims: dict[str, int]) -> KernelPlan:
+    return replace(plan, dims=dims)

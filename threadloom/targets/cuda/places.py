@@ -1,0 +1,172 @@
+"""Where the tiles of loops stand: C variables for first positions, trip counts, and the walk over the grid."""
+
+from __future__ import annotations
+
+from threadloom.errors import InternalError
+from threadloom.targets.cuda.copy import dim_name
+from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.registers import Place, Scope
+from threadloom.task.ops import Loop
+from threadloom.tile.ops import AxisKind, LoopAxis
+
+
+class Places:
+    """One role's view. `worker`: the role is a worker, whose part of a split axis begins further on."""
+
+    def __init__(self, plan: KernelPlan, scope: Scope, worker: bool):
+        self.plan, self.scope, self.worker = plan, scope, worker
+        self.current: dict[int, dict[str, Place]] = {}  # stage -> places of stream axes; -1: of the grid
+        self.starts: dict[str, str] = {}
+
+    # ------------------------------------------------------------ grid
+
+    def tile_counts(self, loop: Loop) -> list[tuple[LoopAxis, str]]:
+        """(axis, C expression of the number of tiles the launch must cover) in the order of `loop`."""
+        return [(a, self._ceil(dim_name(a.axis.dim), self.plan.extents[a.axis.name])) for a in loop.axes]
+
+    def _ceil(self, count: str, extent: int) -> str:
+        return count if extent == 1 else f"ceil_div({count}, {extent})"
+
+    def declare_grid(self, loop: Loop) -> str:
+        """Number of tiles per axis and in all; returns the name of the total."""
+        w, total = self.scope.writer, []
+        for a, count in self.tile_counts(loop):
+            w.line(f"const i32 tiles_{a.axis.name} = {count};")
+            total.append(f"tiles_{a.axis.name}")
+        w.line(f"const i32 tiles = {' * '.join(total) or '1'};")
+        return "tiles"
+
+    def enter_tile(self, loop: Loop, tile: str) -> None:
+        """Split the tile number into positions along the grid axes, as the partition orders them."""
+        partition, w = self.plan.program.partition, self.scope.writer
+        names = [a.axis.name for a in loop.axes]
+        order = [x for x in partition.order if x in names] + [x for x in names if x not in partition.order]
+        rest, block = tile, partition.group
+        grouped = block > 1 and len(order) >= 2
+        plain = order[:-2] if grouped else order
+        tail = order[len(plain) :]
+        if not grouped:
+            tail = []
+        w.line(f"i32 rest = {rest};")
+        if grouped:
+            slow, fast = tail
+            w.line(f"i32 plane = tiles_{slow} * tiles_{fast};")
+            w.line("i32 in_plane = rest % plane;")
+            w.line("rest /= plane;")
+            w.note(f"{block} tiles of {slow} are visited together: both operands stay in L2")
+            w.line(f"const i32 band = in_plane / ({block} * tiles_{fast});")
+            w.line(f"const i32 height = min({block}, tiles_{slow} - band * {block});")
+            w.line(f"const i32 in_band = in_plane - band * {block} * tiles_{fast};")
+            w.line(f"const i32 index_{slow} = band * {block} + in_band % height;")
+            w.line(f"const i32 index_{fast} = in_band / height;")
+        for k, name in enumerate(reversed(plain)):
+            last = k == len(plain) - 1
+            longest_first = partition.longest_first and k == 0 and self._is_tiled(loop, name)
+            if last:
+                w.line(f"const i32 index_{name} = {self._flip('rest', name, longest_first)};")
+            else:
+                w.line(f"const i32 index_{name} = {self._flip(f'rest % tiles_{name}', name, longest_first)};")
+                w.line(f"rest /= tiles_{name};")
+        places = {}
+        for a in loop.axes:
+            places[a.axis.name] = self._grid_place(a)
+        self.current = {-1: places}
+
+    def _is_tiled(self, loop: Loop, name: str) -> bool:
+        return next(a.axis.kind for a in loop.axes if a.axis.name == name) is AxisKind.TILE
+
+    def _flip(self, text: str, name: str, flip: bool) -> str:
+        return f"tiles_{name} - 1 - ({text})" if flip else text
+
+    def _grid_place(self, a: LoopAxis) -> Place:
+        name, extent = a.axis.name, self.plan.extents[a.axis.name]
+        start = self.bound(a.start, "0")
+        stop = dim_name(a.axis.dim) if a.stop is None else f"min({self.bound(a.stop, '')}, {dim_name(a.axis.dim)})"
+        first = f"index_{name}" if extent == 1 else f"index_{name} * {extent}"
+        if start != "0":
+            first = f"{start} + {first}"
+        variable = self.scope.fresh(f"{name}_at")
+        self.scope.writer.line(f"const i32 {variable} = {first};")
+        if a.stop is not None:
+            limit = self.scope.fresh(f"{name}_stop")
+            self.scope.writer.line(f"const i32 {limit} = {stop};")
+            stop = limit
+        if a.axis.kind is AxisKind.TILE:
+            mine = self.plan.worker_extents[name]
+            if self.worker and mine < extent:
+                part = self.scope.fresh(f"{name}_mine")
+                self.scope.writer.line(f"const i32 {part} = {variable} + worker * {mine};")
+                return Place(part, stop, mine, full=False, offset=f"worker * {mine}")
+        return Place(variable, stop, extent, full=extent == 1 and a.start is None and a.stop is None)
+
+    def bound(self, value, otherwise: str) -> str:
+        if value is None:
+            return otherwise
+        held = self.scope.registers.get(value.name)
+        if held is None:
+            raise InternalError(f"loop bound {value.name} is not known here")
+        return f"(i32)({held.name})"
+
+    # ------------------------------------------------------------ streams
+
+    def enter_loop(self, loop: Loop) -> str:
+        """Bounds and trip count of one run; returns the C name of the trip count."""
+        w, counts = self.scope.writer, []
+        for a in loop.axes:
+            name, extent = a.axis.name, self.plan.extents[a.axis.name]
+            size = dim_name(a.axis.dim)
+            start, stop = self.bound(a.start, "0"), size if a.stop is None else f"min({self.bound(a.stop, '')}, {size})"
+            if start != "0":
+                variable = self.scope.fresh(f"{name}_start")
+                w.line(f"const i32 {variable} = max({start}, 0);")
+                start = variable
+            if a.stop is not None:
+                variable = self.scope.fresh(f"{name}_stop")
+                w.line(f"const i32 {variable} = {stop};")
+                stop = variable
+            self.starts[name] = start
+            span = stop if start == "0" else f"max({stop} - {start}, 0)"
+            counts.append((name, self._ceil(span if a.stop is None or start != "0" else f"max({stop}, 0)", extent), stop))
+        self._stops = {name: stop for name, _, stop in counts}
+        variable = self.scope.fresh("count")
+        if len(counts) > 1:
+            for name, count, _ in counts:
+                w.line(f"const i32 tiles_{name} = {count};")
+            w.line(f"const i32 {variable} = {' * '.join(f'tiles_{name}' for name, _, _ in counts)};")
+        else:
+            w.line(f"const i32 {variable} = {counts[0][1]};")
+        return variable
+
+    def enter_instance(self, loop: Loop, instance: str, stage: int) -> None:
+        """Positions of the tiles of local instance `instance` (a C expression)."""
+        w, places = self.scope.writer, {}
+        indices = {}
+        if len(loop.axes) > 1:
+            rest = self.scope.fresh("rest")
+            w.line(f"i32 {rest} = {instance};")
+            for k, a in enumerate(reversed(loop.axes)):
+                name = a.axis.name
+                index = self.scope.fresh(f"index_{name}")
+                if k < len(loop.axes) - 1:
+                    w.line(f"const i32 {index} = {rest} % tiles_{name};")
+                    w.line(f"{rest} /= tiles_{name};")
+                else:
+                    w.line(f"const i32 {index} = {rest};")
+                indices[name] = index
+        for a in loop.axes:
+            name, extent = a.axis.name, self.plan.extents[a.axis.name]
+            index, start = indices.get(name, f"({instance})"), self.starts[name]
+            step = index if extent == 1 else f"{index} * {extent}"
+            variable = self.scope.fresh(f"{name}_at")
+            w.line(f"const i32 {variable} = {step if start == '0' else f'{start} + {step}'};")
+            places[name] = Place(variable, self._stops[name], extent, full=extent == 1)
+        self.current[stage] = places
+
+    def at(self, stage: int) -> dict[str, Place]:
+        """Places of all axes for an instruction of `stage`."""
+        whole = {
+            a.name: Place("0", str(self.plan.extents[a.name]), self.plan.extents[a.name], full=True)
+            for a in self.plan.axes.values()
+            if a.kind is AxisKind.WHOLE
+        }
+        return whole | self.current.get(-1, {}) | self.current.get(stage, {})

@@ -1,0 +1,199 @@
+"""Sections of an sProgram as code of one role: instructions in order; loops with prologue, steady state and epilogue.
+
+Everything decided here was decided by the sProgram; this file only spells it. Ring signals and slots follow `Ring`
+counters, one per (loop, slots, stage); a skipped Issue into a group commits an empty group, as docs/sprogram.md says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from threadloom.errors import InternalError
+from threadloom.machine.model import Completion
+from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Role, Section, Wait, Why
+from threadloom.targets.cuda import issue
+from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.places import Places
+from threadloom.targets.cuda.registers import Scope
+from threadloom.task.ops import Kind, Loop
+
+
+@dataclass(slots=True)
+class RoleEmitter:
+    """Writes the code of one role: a producer (one elected lane) or a worker (a warpgroup)."""
+
+    plan: KernelPlan
+    role: Role
+    scope: Scope
+    places: Places
+    rings: dict[tuple[int, int, int], str] = field(default_factory=dict)
+    expected: set[tuple[str, int]] = field(default_factory=set)
+
+    @property
+    def is_worker(self) -> bool:
+        return self.role.kind == "worker"
+
+    def section(self, loop: int) -> Section:
+        found = [s for s in self.plan.program.sections if s.loop == loop and s.role == self.role.name]
+        return found[0] if found else Section(loop, self.role.name, ())
+
+    # ------------------------------------------------------------ rings
+
+    def declare_rings(self) -> None:
+        """Counters for every ring signal and slotted buffer this role touches; they live as long as the kernel."""
+        wanted: dict[tuple[int, int, int], None] = {}
+        for section in (s for s in self.plan.program.sections if s.role == self.role.name):
+            for instr in section.instrs:
+                for slots in self._ring_sizes(instr):
+                    wanted[section.loop, slots, instr.stage] = None
+        for (loop, slots, stage), _ in sorted(wanted.items()):
+            name = self.scope.fresh("_".join(["ring", *(str(x) for x in (loop, slots, stage))]))
+            self.rings[loop, slots, stage] = name
+            self.scope.writer.line(f"Ring<{slots}> {name};")
+
+    def _ring_sizes(self, instr: Instr) -> set[int]:
+        sizes: set[int] = set()
+        if isinstance(instr, Wait | Arrive) and self.plan.signal(instr.signal).kind is Completion.MBARRIER:
+            sizes.add(self.plan.signal(instr.signal).slots)
+        if isinstance(instr, Issue):
+            task = self.plan.task(instr.task)
+            for name in (*task.reads, *task.writes):
+                shared = self.plan.shared_tile(name) if self.plan.tiles.of(name) else None
+                if shared is not None and self.plan.home_loop(name) == task.loop:
+                    sizes.add(shared.slots)
+        return sizes
+
+    def slot(self, loop: int, slots: int, stage: int) -> str:
+        return "0" if slots == 1 else f"{self.rings[loop, slots, stage]}.slot"
+
+    def entry(self, signal: str, loop: int, stage: int) -> str:
+        """C expression of the address of the barrier that instance uses."""
+        slots, name = self.plan.signal(signal).slots, self.plan.barrier_name(signal)
+        return name if slots == 1 else f"{name} + 8 * {self.slot(loop, slots, stage)}"
+
+    # ------------------------------------------------------------ loops
+
+    def tile_body(self) -> None:
+        """Loop 0: what the role does for one tile of the grid."""
+        loop = self.plan.loop(0)
+        self.pass_over(loop, self.section(0), {0})
+
+    def run_loop(self, loop: Loop) -> None:
+        """One run of a stream loop."""
+        section, w = self.section(loop.id), self.scope.writer
+        if not section.instrs:
+            return
+        count = self.places.enter_loop(loop)
+        used = sorted({i.stage for i in section.instrs})
+        first, last = used[0], used[-1]
+        t = self.scope.fresh("t")
+        if first == last:
+            with w.block(f"for (i32 {t} = 0; {t} < {count}; {t}++)"):
+                self.instance_pass(loop, section, {first: t})
+            return
+        with w.block(f"if ({count} > 0)"):
+            for step in range(last - first):
+                w.note(f"prologue {step}")
+                self.ramp(loop, section, {s: str(step - (s - first)) for s in used if s - first <= step}, count)
+            w.note("steady state")
+            with w.block(f"for (i32 {t} = {last - first}; {t} < {count}; {t}++)"):
+                self.instance_pass(loop, section, {s: t if s == first else f"{t} - {s - first}" for s in used})
+            for step in range(last - first):
+                w.note(f"epilogue {step}")
+                late = {s: f"{count} - {s - first - step}" for s in used if s - first > step}
+                self.ramp(loop, section, late, count)
+
+    def ramp(self, loop: Loop, section: Section, instances: dict[int, str], count: str) -> None:
+        """One pass of prologue or epilogue: the stages in `instances` run, each for its own instance."""
+        guards = {s: None for s in instances}
+        if len({i.stage for i in section.instrs}) > 2:
+            # a run shorter than the pipeline: instances that do not exist are skipped
+            guards = {s: f"{i} < {count}" if i.isdigit() else f"{i} >= 0" for s, i in instances.items()}
+        with self.scope.writer.block(""):
+            self.instance_pass(loop, section, instances, {s: g for s, g in guards.items() if g})
+
+    def instance_pass(
+        self, loop: Loop, section: Section, instances: dict[int, str], guards: dict[int, str] | None = None
+    ) -> None:
+        for stage, instance in instances.items():
+            self.places.enter_instance(loop, instance, stage)
+        self.pass_over(loop, section, set(instances), guards or {})
+
+    def pass_over(
+        self, loop: Loop, section: Section, active: set[int], guards: dict[int, str] | None = None
+    ) -> None:
+        """All instructions of the stages in `active`, once."""
+        for stage in sorted(active):
+            self.scope.places = self.places.at(stage)
+            issue.emit_scalars(self, loop.id, stage)
+        self.expected.clear()
+        for instr in section.instrs:
+            if instr.stage in active:
+                self.scope.places = self.places.at(instr.stage)
+                guard = (guards or {}).get(instr.stage)
+                if guard:
+                    with self.scope.writer.block(f"if ({guard})"):
+                        self.instruction(loop, instr, section.instrs)
+                else:
+                    self.instruction(loop, instr, section.instrs)
+            elif isinstance(instr, Issue) and self.plan.is_group(instr.completes):
+                self.scope.writer.line("mma_commit();  // an empty group keeps the count")
+        for (at, _, stage), ring in self.rings.items():
+            if at == loop.id and stage in active:
+                guard = (guards or {}).get(stage)
+                self.scope.writer.line(f"{f'if ({guard}) ' if guard else ''}{ring}.advance();")
+
+    # ------------------------------------------------------------ instructions
+
+    def instruction(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...]) -> None:
+        match instr:
+            case Issue():
+                issue.emit_issue(self, loop, instr, instrs)
+            case Wait():
+                self.wait(loop, instr)
+            case Arrive():
+                self.arrive(loop, instr)
+            case Fence():
+                self.fence(instr)
+            case Inner():
+                self.run_loop(self.plan.loop(instr.loop))
+
+    def wait(self, loop: Loop, instr: Wait) -> None:
+        signal, w = self.plan.signal(instr.signal), self.scope.writer
+        why = self.plan.explain(instr.reason)
+        if signal.kind is not Completion.MBARRIER:
+            w.line(f"mma_wait<{instr.pending}>();  // {why}")
+            held = self.scope.registers.get(f"buffer:{instr.reason.buffer}")
+            if held is not None:
+                w.line(f"pin({held.name});")
+            return
+        earlier, distance = instr.reason.why is Why.SLOT_FREE, instr.reason.distance
+        if instr.reason.why is Why.ORDER and distance == signal.slots:
+            earlier, distance = True, 0
+        if distance and not earlier:
+            raise InternalError(f"a wait for {instr.signal} at distance {distance} has no code yet")
+        phase = f"{self.rings[loop.id, signal.slots, instr.stage]}.phase"
+        entry = self.entry(signal.name, loop.id, instr.stage)
+        parity = f"{phase} ^ 1" if earlier else phase
+        w.line(f"barrier_wait({entry}, {parity}, {self.plan.barrier_index(signal.name)});  // {why}")
+
+    def arrive(self, loop: Loop, instr: Arrive) -> None:
+        w = self.scope.writer
+        entry = self.entry(instr.signal, loop.id, instr.stage)
+        text = f"barrier_arrive({entry});  // {self.plan.explain(instr.reason)}"
+        if not self.is_worker:
+            w.line(text)
+            return
+        if self.plan.read_by_threads(instr.reason.src):
+            w.line("__syncwarp();")
+        w.line(f"if (lane == 0) {text}")
+
+    def fence(self, instr: Fence) -> None:
+        if self.plan.buffer(instr.buffer).space == "reg":
+            self.scope.writer.line(f"mma_fence();  // {self.plan.explain(instr.reason)}")
+        else:
+            self.scope.writer.line(f"fence_to_async();  // {self.plan.explain(instr.reason)}")
+
+
+def is_scalar(emitter: RoleEmitter, name: str) -> bool:
+    return emitter.plan.task(name).kind is Kind.SCALAR
