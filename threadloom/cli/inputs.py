@@ -13,7 +13,7 @@ from threadloom.cli import UsageError
 from threadloom.cli.kernel_argument import Chosen
 from threadloom.dtypes import ALL, Dtype, numpy_dtype, u4
 from threadloom.lang.bind import Call, sort_arguments
-from threadloom.lang.signature import ConstParam, FunctionParam, ScalarParam
+from threadloom.lang.signature import ConstParam, FunctionParam, Param, ScalarParam
 from threadloom.tile.ops import Access, Kernel, Tensor
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ INDEX_LIMIT = 8  # integers are often indices: small ones stay inside most tenso
 
 def make_inputs(chosen: Chosen, dtype: str | None = None, shape: Mapping[str, int] | None = None) -> dict[str, object]:
     """The kernel's arguments by name, the same at every call."""
+    return {**_unset_inputs(chosen, dtype, shape), **chosen.settings}
+
+
+def _unset_inputs(chosen: Chosen, dtype: str | None, shape: Mapping[str, int] | None) -> dict[str, object]:
     rng, extents = np.random.default_rng(SEED), dict(chosen.shape if shape is None else shape)
     own = getattr(chosen.module, "inputs", None)
     if own is None:
@@ -96,16 +100,22 @@ def _specialized(chosen: Chosen, dtype: str | None) -> tuple[Kernel, tuple[Formu
     open_ = [
         p.name
         for p in signature.params
-        if isinstance(p, ConstParam | FunctionParam) and signature.python.parameters[p.name].default is inspect._empty
+        if _is_const(p) and signature.python.parameters[p.name].default is inspect.Parameter.empty
+        and p.name not in chosen.settings
     ]
     if open_:
         raise UsageError(
             f"{chosen.name} has compile-time parameters without a default: {', '.join(open_)}\n"
-            "  try: a function inputs(rng, **shape) in the file, which gives them"
+            "  try: --set NAME=VALUE, or a function inputs(rng, **shape) in the file"
         )
     choice: dict[str, Dtype] = dict.fromkeys(signature.dtype_variables(), ALL[dtype or "f32"])
-    parsed = chosen.kernel.parsed(**choice)
+    consts = {k: v for k, v in chosen.settings.items() if k in {p.name for p in signature.params if _is_const(p)}}
+    parsed = chosen.kernel.parsed(**choice, **consts)
     return parsed.kernel, parsed.formulas
+
+
+def _is_const(param: Param) -> bool:
+    return isinstance(param, ConstParam | FunctionParam)
 
 
 def _with_formulas(kernel: Kernel, formulas: tuple[Formula, ...], shape: Mapping[str, int]) -> dict[str, int]:

@@ -36,6 +36,13 @@ def write(args: argparse.Namespace, command: str, version: int, record: Mapping[
         write_whole(Path(args.json), text)
 
 
+def finite(number: float) -> float | None:
+    """JSON has no infinity and no NaN: they become null."""
+    import math
+
+    return number if math.isfinite(number) else None
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write `text` to `path` so that a reader, or a full disk, never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)

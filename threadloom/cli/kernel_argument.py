@@ -10,7 +10,7 @@ import difflib
 import importlib.util
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -23,17 +23,20 @@ from threadloom.source import Loc
 if TYPE_CHECKING:
     from threadloom.lang.kernel import Kernel
 
+Setting = bool | int | float
 KERNEL_FILE = slug("kernel-file", "the Python file that should hold the kernel does not run")
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The kernel that KERNEL names, the module it stands in, and the extents that `--shape` gives."""
+    """The kernel that KERNEL names, the module it stands in, the extents that `--shape` gives and the scalars and
+    compile-time constants that `--set` gives."""
 
     name: str
     module: ModuleType
     kernel: Kernel
     shape: dict[str, int]
+    settings: dict[str, Setting] = field(default_factory=dict)
 
 
 def add_kernel_arguments(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
@@ -49,6 +52,15 @@ def add_kernel_arguments(parser: argparse.ArgumentParser, *, optional: bool = Fa
         type=parse_shape,
         default={},
         help="extents of the kernel's named dimensions (default: the file's SHAPE)",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        type=parse_setting,
+        action="append",
+        default=[],
+        dest="settings",
+        help="a scalar or compile-time constant of the kernel, as in --set causal=true",
     )
 
 
@@ -73,6 +85,30 @@ def parse_shape(text: str) -> dict[str, int]:
             raise argparse.ArgumentTypeError(f"{name.strip()} is given twice")
         shape[name.strip()] = int(extent)
     return shape
+
+
+def parse_setting(text: str) -> tuple[str, Setting]:
+    """The type of `--set`."""
+    name, equals, value = text.partition("=")
+    if equals and name.isidentifier():
+        if value.lower() in ("true", "false"):
+            return name, value.lower() == "true"
+        for number in (int, float):
+            try:
+                return name, number(value)
+            except ValueError:
+                continue
+    raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE with a number, true or false")
+
+
+def choose_from(args: argparse.Namespace) -> Chosen:
+    """What the arguments of `add_kernel_arguments` mean together."""
+    chosen = choose(args.kernel, args.shape)
+    parameters = chosen.kernel.signature.python.parameters
+    settings = dict(args.settings)
+    if unknown := settings.keys() - parameters.keys():
+        raise UsageError(f"{chosen.name} has no parameter {', '.join(sorted(unknown))}\n  try: {', '.join(parameters)}")
+    return replace(chosen, settings=settings)
 
 
 def choose(text: str, shape: dict[str, int]) -> Chosen:

@@ -33,13 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from threadloom.cli.inputs import planning_problem
-    from threadloom.cli.kernel_argument import choose
+    from threadloom.cli.kernel_argument import choose_from
     from threadloom.machine.devices import device
     from threadloom.planning import best_timeline
     from threadloom.sched.check import check
     from threadloom.sched.search import plan
 
-    chosen = choose(args.kernel, args.shape)
+    chosen = choose_from(args)
     machine = device(args.device)
     problem = planning_problem(chosen, args.dtype, "f32" if machine.arch == "cpu" else "f16")
     outcome = plan(problem.kernel, problem.dims, machine, args.policy, limit_s=args.limit)

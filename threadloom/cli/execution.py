@@ -1,0 +1,104 @@
+"""One kernel run here: compiled, timed, compared. Shared by `loom run` and `loom demo`."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from threadloom.cli.inputs import bound_call, make_inputs
+from threadloom.cli.kernel_argument import Chosen
+from threadloom.comparison import Comparison, compare
+from threadloom.sched.timeline_text import duration
+from threadloom.tile.ops import Access
+
+MOST_SECONDS = 2.0  # of repeated runs, however many are asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """`seconds`: the best of the timed runs; rates are None where the file does not say how much work it is."""
+
+    device: str
+    dims: dict[str, int]
+    outputs: list[Comparison]
+    seconds: float
+    first_seconds: float
+    flops_per_s: float | None
+    bytes_per_s: float | None
+
+    @property
+    def speed(self) -> str:
+        rates = [
+            f"{self.flops_per_s / 1e9:.1f} GFLOP/s" if self.flops_per_s else "",
+            f"{self.bytes_per_s / 1e9:.1f} GB/s" if self.bytes_per_s else "",
+        ]
+        return ", ".join(filter(None, (f"{duration(self.seconds * 1e9)}", *rates)))
+
+
+def execute(chosen: Chosen, dtype: str | None = None, repeat: int = 5, stage: Path | None = None) -> Execution:
+    """Run `chosen` on its inputs, time it, compare the results with float64."""
+    inputs = make_inputs(chosen, dtype)
+    reference = references(chosen, inputs)
+    call = bound_call(chosen, inputs)
+    runner = _runner(chosen, inputs, stage)
+    began = time.perf_counter()
+    results = runner()
+    first_seconds = time.perf_counter() - began
+    outputs = compare(call.kernel, call.dims, results, reference)
+    seconds = _best_seconds(runner, repeat)
+    return Execution(
+        "cpu", dict(call.dims), outputs, seconds, first_seconds,
+        _rate(chosen, "flops", seconds), _rate(chosen, "bytes_moved", seconds),
+    )  # fmt: skip
+
+
+def output_names(chosen: Chosen) -> list[str]:
+    return [o.name for o in chosen.kernel.signature.outputs]
+
+
+def references(chosen: Chosen, inputs: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """Outputs by name in float64: by the file's own function, unless it does not know what `--set` sets."""
+    own = getattr(chosen.module, "reference", None)
+    if own is not None and chosen.settings.keys() <= inspect.signature(own).parameters.keys():
+        made = own(**inputs)
+    else:
+        made = chosen.kernel.interpret(**inputs, exact=True)
+    return dict(zip(output_names(chosen), made if isinstance(made, tuple) else (made,), strict=True))
+
+
+def _runner(
+    chosen: Chosen, inputs: Mapping[str, object], stage: Path | None
+) -> Callable[[], dict[str, np.ndarray]]:
+    """A call that reuses its outputs, so that timing does not measure the allocation of pages."""
+    call = bound_call(chosen, inputs)
+    outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
+    if stage is not None:
+        from threadloom.dump import run_stage
+
+        return lambda: (run_stage(stage, call), outputs)[1]
+    return lambda: (chosen.kernel(**inputs, **outputs), outputs)[1]
+
+
+def _best_seconds(runner: Callable[[], object], repeat: int) -> float:
+    best, deadline = float("inf"), time.perf_counter() + MOST_SECONDS
+    for _ in range(repeat):
+        began = time.perf_counter()
+        runner()
+        best = min(best, time.perf_counter() - began)
+        if time.perf_counter() > deadline:
+            break
+    return best
+
+
+def _rate(chosen: Chosen, work: str, seconds: float) -> float | None:
+    amount = getattr(chosen.module, work, None)
+    if amount is None:
+        return None
+    accepted = inspect.signature(amount).parameters
+    known = {**chosen.shape, **chosen.settings}
+    return amount(**{k: v for k, v in known.items() if k in accepted}) / seconds
