@@ -1,9 +1,9 @@
 """Barrier lowering on IR text: each file in cuda_lower/ names passes, gives IR, and says what must come out.
 
-    ; passes: split-threads        the passes to run, in order
-    ; expect: TEXT                 a line of the result contains TEXT; expectations match in order
-    ; never: TEXT                  no line of the result contains TEXT
-    ; count: N TEXT                exactly N lines contain TEXT
+; passes: split-threads        the passes to run, in order
+; expect: TEXT                 a line of the result contains TEXT; expectations match in order
+; never: TEXT                  no line of the result contains TEXT
+; count: N TEXT                exactly N lines contain TEXT
 """
 
 from __future__ import annotations

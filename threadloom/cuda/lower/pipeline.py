@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from pathlib import Path
 
 from threadloom.cuda.lower.block_collectives import LowerBlockCollectives
 from threadloom.cuda.lower.check_divergence import CheckDivergence
+from threadloom.cuda.lower.drop_declarations import DropDeclarations
 from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.par.ops import Level, Module
+from threadloom.par.passes import Hook, Pass, Result, run_passes
 
-
-class Lowering(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    def apply(self, module: Module) -> Module: ...
-
-
-PASSES: tuple[Lowering, ...] = (
+PASSES: tuple[Pass, ...] = (
     VolatileSync(),  # first: the meetings it adds count for everything that follows
     LowerBlockCollectives(),  # leaves plain barriers, so before all that looks for barriers
     ForToWhile(Level.THREADS),  # then only ifs and whiles can diverge
@@ -33,14 +26,11 @@ PASSES: tuple[Lowering, ...] = (
     ForToWhile(Level.LANES),  # as above, one level down; lanes may diverge, so nothing is checked
     Split(Level.LANES),  # no meeting of threads or lanes is left
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
-    Split(Level.BLOCKS),  # last: it takes the loops over threads as they are
+    Split(Level.BLOCKS),  # it takes the loops over threads as they are
+    DropDeclarations(),  # nothing calls them any more
 )
 
 
-def lower(module: Module, after: Callable[[Lowering, Module], None] | None = None) -> Module:
-    """`module` without barriers and collectives; `after` sees the module behind each pass (dumps, oracle)."""
-    for step in PASSES:
-        module = step.apply(module)
-        if after is not None:
-            after(step, module)
-    return module
+def lower(module: Module, dump_folder: Path | None = None, hook: Hook | None = None) -> Result:
+    """`module` without barriers and collectives; dumps and hooks as in par/passes.py."""
+    return run_passes(module, PASSES, dump_folder=dump_folder, hook=hook)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.kernel import WARP_LANES
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.separators import collective_scope
-from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.traverse import expand, rename, walk
 from threadloom.par.constants import const
 from threadloom.par.ops import I1, I32, Barrier, Block, Const, Function, If, Level, Module, Op, Operand, Parallel, Yield
 
@@ -81,8 +81,10 @@ class _Warps:
         rows: Operand = Const(I32, "1")
         for extent in outer:
             rows = editor.mul(rows, extent, name="rows")
+        one_row = editor.icmp("eq", rows, 1, "one.row")
         whole = editor.icmp("eq", editor.urem(self.extents[-1], WARP_LANES), 0, "whole.warps")
-        return editor.or_(whole, editor.icmp("eq", rows, 1, "one.row"), "warps.in.rows")
+        always = Const(I1, "true")
+        return always if always in (one_row, whole) else editor.or_(whole, one_row, "warps.in.rows")
 
     def _warps(self, total: Operand, warps: Operand, index, copy: bool) -> Parallel:
         editor = self.editor
@@ -100,8 +102,6 @@ class _Warps:
                         self.parallel.loc)  # fmt: skip
 
     def _body(self, renaming: dict[str, Operand], copy: bool) -> Sequence[Op]:
-        from threadloom.cuda.lower.traverse import rename
-
         if copy:
             return self.editor.copy(self.parallel.body.ops, renaming)
         return [rename(op, renaming) for op in self.parallel.body.ops]
