@@ -71,3 +71,13 @@ def reference(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float, causal:
 
 def flops(B: int, H: int, HKV: int, SQ: int, SK: int, D: int) -> int:
     return 4 * B * H * SQ * SK * D
+
+
+def main() -> None:
+    from _run import run_and_compare
+
+    run_and_compare(flash_attention, inputs, reference, SHAPES[0])
+
+
+if __name__ == "__main__":
+    main()

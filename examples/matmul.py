@@ -34,3 +34,13 @@ def reference(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 def flops(M: int, K: int, N: int) -> int:
     return 2 * M * N * K
+
+
+def main() -> None:
+    from _run import run_and_compare
+
+    run_and_compare(matmul, inputs, reference, SHAPES[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -29,3 +29,13 @@ def reference(x: np.ndarray) -> np.ndarray:
 
 def bytes_moved(M: int, N: int) -> int:
     return 2 * M * N * 4
+
+
+def main() -> None:
+    from _run import run_and_compare
+
+    run_and_compare(softmax, inputs, reference, SHAPES[0])
+
+
+if __name__ == "__main__":
+    main()

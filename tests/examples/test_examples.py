@@ -13,7 +13,7 @@ from threadloom.tile.ops import AxisKind
 from threadloom.tolerance import bound, worst_error
 
 FOLDER = Path(__file__).parents[2] / "examples"
-NAMES = sorted(p.stem for p in FOLDER.glob("*.py"))
+NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_"))
 
 
 def cases() -> list[tuple[str, dict[str, int]]]:

@@ -20,7 +20,7 @@ from threadloom.lang.calls import HANDLERS, bind, dot
 from threadloom.lang.source_of import Origin
 from threadloom.lang.values import Affine, TensorRef, Unusable
 from threadloom.source import Loc
-from threadloom.tile.ops import Access, AtomicAdd, AxisKind, Bound, Load, Subscript, Term, Value
+from threadloom.tile.ops import Access, AtomicAdd, AxisKind, Bound, Dim, Load, Subscript, Term, Value
 
 UNKNOWN_NAME = slug("unknown-name", "a name in a kernel has no value")
 UNSUPPORTED = slug("unsupported-python", "Python that has no meaning in a kernel")
@@ -414,7 +414,7 @@ class Expressions:
                 return Subscript((), index)
             case Affine():
                 axis = index.axis()
-                if axis is not None and self.b.axes[axis].dim != dim:
+                if axis is not None and self._is_wrong_dim(self.b.axes[axis].dim, dim):
                     raise self._wrong_dim(ref, at, axis, item)
                 return Subscript(index.terms, index.offset)
             case Value() if index.type.dtype.is_integer:
@@ -426,6 +426,10 @@ class Expressions:
             why="a subscript is an integer: a loop variable, a scalar, a tile of indices, or a sum of them",
             loc=self.loc(item),
         )
+
+    def _is_wrong_dim(self, looped: Dim, indexed: Dim) -> bool:
+        """A formula such as "B + 1" may well be indexed by a loop over B."""
+        return looped != indexed and looped not in self.b.formulas and indexed not in self.b.formulas
 
     def _wrong_dim(self, ref: TensorRef, at: int, axis: str, item: ast.expr) -> CompileError:
         dim = ref.tensor.dims[at]

@@ -286,7 +286,8 @@ def _dot(run: Run, op: Dot) -> np.ndarray:
     target = run.numpy_dtype(op.result.type.dtype)
     a, b = (_rounded_operand(run, v).astype(target) for v in (op.a, op.b))
     with np.errstate(all="ignore"):
-        return np.asarray(np.einsum(formula, a, b, optimize=True), target)
+        large = a.size * b.size > 1 << 14  # planning a product costs more than a small one
+        return np.asarray(np.einsum(formula, a, b, optimize=large), target)
 
 
 def _rounded_operand(run: Run, value: Value) -> np.ndarray:
