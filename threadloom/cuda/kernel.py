@@ -69,8 +69,13 @@ def _shuffles() -> tuple[Collective, ...]:
         "xor": "value of lane ^ mask, own value where that lane lies beyond the segment's end",
     }
     return tuple(
-        Collective(f"loom.shfl.sync.{kind}.i{bits}", "warp", Int(bits), (I32, Int(bits), I32, I32),
-                   f"(member mask, value, source/delta/xor, width): {text}")
+        Collective(
+            f"loom.shfl.sync.{kind}.i{bits}",
+            "warp",
+            Int(bits),
+            (I32, Int(bits), I32, I32),
+            f"(member mask, value, source/delta/xor, width): {text}",
+        )
         for kind, text in meaning.items()
         for bits in (32, 64)
     )

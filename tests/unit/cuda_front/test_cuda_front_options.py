@@ -1,0 +1,41 @@
+"""nvcc's command lines become plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from threadloom.cuda.nvcc_options import parse
+from threadloom.errors import CompileError
+
+
+def test_a_makefile_line() -> None:
+    plan = parse("-ccbin g++ -m64 -gencode arch=compute_70,code=sm_70 -gencode arch=compute_86,code=sm_86 -O3 -Iinc "
+                 "-I ../common -DN=3 -D M -Xcompiler -fopenmp,-Wall -Xptxas -v -lineinfo -o a.o -c a.cu".split())  # fmt: skip
+    assert plan.action == "compile"
+    assert plan.inputs == [("a.cu", "cu")]
+    assert plan.includes == ["inc", "../common"]
+    assert plan.defines == ["-DN=3", "-DM"]
+    assert plan.host_flags == ["-fopenmp", "-Wall"]
+    assert (plan.output, plan.optimize, plan.arch) == ("a.o", "3", 860)
+
+
+def test_long_names_and_values_after_equals() -> None:
+    plan = parse(["--output-file=x", "--gpu-architecture=sm_80", "--relocatable-device-code=true", "--std=c++20",
+                  "--compiler-options=-O2", "b.cpp", "c.o", "-lm", "-L/opt/lib", "--shared"])  # fmt: skip
+    assert plan.output == "x"
+    assert plan.relocatable
+    assert plan.shared
+    assert (plan.arch, plan.standard, plan.optimize) == (800, "c++20", "2")
+    assert plan.inputs == [("b.cpp", "c++"), ("c.o", "object")]
+    assert plan.libraries == ["-lm", "-L/opt/lib"]
+
+
+def test_language_is_forced_for_what_follows() -> None:
+    assert parse(["-x", "cu", "kernel.cpp"]).inputs == [("kernel.cpp", "cu")]
+
+
+@pytest.mark.parametrize("line", ["-ptx a.cu", "-cubin a.cu", "--no-such-option a.cu", "a.cu -o", "a.xyz"])
+def test_what_cannot_be_meant_is_an_error(line: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        parse(line.split())
+    assert caught.value.slug == "nvcc-option"

@@ -1,0 +1,220 @@
+"""Carries out an nvcc command line: compile each input, then link, as `loom cc`, `loom-nvcc` and tests call it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from threadloom.cuda import clang, runtime_library
+from threadloom.cuda.compile_unit import UnitOptions, compile_unit, no_dump
+from threadloom.cuda.front import HEADERS, SourceOptions
+from threadloom.cuda.nvcc_options import NO_INPUT, NvccPlan
+from threadloom.errors import CompileError, slug
+
+LINK_ERROR = slug("cuda-link", "the linker failed")
+HOST_ERROR = slug("cuda-host-compiler", "the host compiler failed on a C or C++ file")
+
+
+def source_options(plan: NvccPlan) -> SourceOptions:
+    extra = [f"-isystem{path}" for path in plan.system_includes]
+    extra += [word for path in plan.pre_includes for word in ("-include", path)]
+    extra += _clang_flags(plan.host_flags)
+    warnings = ("-w",)
+    return SourceOptions(tuple(plan.includes), tuple(plan.defines), plan.standard or "c++17", plan.arch, plan.debug,
+                         plan.contract, plan.relocatable, warnings, tuple(extra))  # fmt: skip
+
+
+def _clang_flags(flags: list[str]) -> list[str]:
+    """Host compiler flags without those that only gcc knows."""
+    gcc_only = ("-fno-gnu-unique", "-fcx-limited-range", "-fno-tree", "-frounding-math", "-mno-avx256")
+    return [flag for flag in flags if not flag.startswith(gcc_only)]
+
+
+def unit_options(plan: NvccPlan) -> UnitOptions:
+    level = int(plan.optimize) if plan.optimize.isdigit() else 3
+    return UnitOptions(source_options(plan), optimize=min(level, 3) if not plan.debug or plan.optimize else 1)
+
+
+def run(plan: NvccPlan) -> int:
+    """The exit status of what `plan` asks for."""
+    if not plan.inputs:
+        raise CompileError(NO_INPUT, "no input files", try_="loom cc prog.cu -o prog")
+    match plan.action:
+        case "preprocess":
+            return _preprocess(plan, ["-E"])
+        case "dependencies":
+            return _preprocess(plan, [*plan.dependency_flags, "-E"])
+        case "device-link":
+            return _empty_object(plan)
+    with tempfile.TemporaryDirectory(prefix="loom-") as scratch:
+        objects = _compile_all(plan, Path(scratch))
+        if plan.action == "compile":
+            return 0
+        if plan.action == "library":
+            return _library(plan, objects)
+        output = plan.output or "a.out"
+        link(objects, output, plan)
+        return subprocess.call([os.path.abspath(output)]) if plan.run else 0
+
+
+def _compile_all(plan: NvccPlan, scratch: Path) -> list[str]:
+    """Compile every source; objects pass through. The list keeps the order of the command line."""
+    targets = [_object_path(plan, index, path, kind, scratch) for index, (path, kind) in enumerate(plan.inputs)]
+    jobs = [(path, kind, target) for (path, kind), target in zip(plan.inputs, targets, strict=True) if kind != "object"]
+    if len(jobs) <= 1:
+        for job in jobs:
+            _compile(plan, *job)
+    else:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda job: _compile(plan, *job), jobs))
+    return targets
+
+
+def _object_path(plan: NvccPlan, index: int, path: str, kind: str, scratch: Path) -> str:
+    if kind == "object":
+        return path
+    if plan.action != "compile":
+        return str(scratch / f"{index}.{Path(path).stem}.o")
+    if plan.output:
+        return plan.output
+    return str(Path(plan.output_directory or ".") / (Path(path).stem + ".o"))
+
+
+def _compile(plan: NvccPlan, path: str, kind: str, target: str) -> None:
+    if not Path(path).exists():
+        raise CompileError(NO_INPUT, f"{path}: no such file")
+    if kind == "cu":
+        data = compile_unit(path, unit_options(plan), _dump_for(path))
+        Path(target).write_bytes(data)
+        if any(flag in ("-MD", "-MMD") for flag in plan.dependency_flags):
+            _write_dependencies(plan, path, target)
+    else:
+        _compile_host(plan, path, kind, target)
+
+
+def _dump_for(path: str) -> Callable[[str, str], None]:
+    """With LOOM_DUMP, each stage of a unit goes to a numbered file of that folder."""
+    from threadloom import env
+
+    folder = env.read("LOOM_DUMP")
+    if not folder:
+        return no_dump
+    place = Path(folder) / Path(path).stem
+    place.mkdir(parents=True, exist_ok=True)
+    count = iter(range(1000))
+
+    def dump(name: str, text: str) -> None:
+        (place / f"{next(count):02}-{name}").write_text(text)
+
+    return dump
+
+
+def _host_compiler(kind: str) -> list[str]:
+    """gcc or g++ where they are installed (as nvcc does), else our clang; with zig everything must use its library."""
+    compiler = clang.find()
+    named = shutil.which("gcc" if kind == "c" else "g++")
+    if named and compiler.origin != "zig":
+        return [named]
+    permissive = (
+        ["-Wno-implicit-function-declaration", "-Wno-implicit-int", "-Wno-int-conversion"] if kind == "c" else []
+    )
+    return [*compiler.command, *compiler.flags, "-x", kind, *permissive]
+
+
+def _compile_host(plan: NvccPlan, path: str, kind: str, target: str) -> None:
+    command = [*_host_compiler(kind), "-c", path, "-o", target, "-fPIC", "-w", f"-O{plan.optimize or 2}"]
+    command += [word for include in plan.includes for word in ("-I", include)]
+    command += [f"-isystem{include}" for include in plan.system_includes] + ["-isystem", str(HEADERS)]
+    command += [*plan.defines, *plan.host_flags, *plan.dependency_flags]
+    command += [word for include in plan.pre_includes for word in ("-include", include)]
+    if plan.standard and kind == "c++":
+        command.append(f"-std={plan.standard}")
+    if plan.debug:
+        command.append("-g")
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise CompileError(HOST_ERROR, f"{Path(command[0]).name} failed on {path}\n{done.stderr.strip()[:4000]}")
+
+
+def link(objects: list[str], output: str, plan: NvccPlan) -> None:
+    """An executable or shared library from objects, our runtime and the OpenMP runtime."""
+    compiler = clang.find()
+    command = [*(["-shared"] if plan.shared else []), "-o", output, *objects, str(runtime_library.static_object()),
+               *plan.link_flags, *_libraries(plan), *openmp_flags(), "-lm", "-lpthread", "-ldl", "-lstdc++",
+               *runtime_library.link_flags(compiler)]  # fmt: skip
+    command += [flag for flag in plan.host_flags if flag in ("-pthread", "-m64")]
+    done = compiler.run(command)
+    if done.returncode:
+        raise CompileError(LINK_ERROR, f"linking {output} failed\n{done.stderr.strip()[:4000]}")
+
+
+# Libraries of CUDA whose functions are in our runtime, or that are not there: linking them is asked for out of habit.
+_CUDA_LIBRARIES = frozenset(
+    {"-lcudart", "-lcudart_static", "-lcuda", "-lcudadevrt", "-lnvToolsExt", "-lcurand", "-lnvidia-ml"}
+)
+
+
+def _libraries(plan: NvccPlan) -> list[str]:
+    return [library for library in plan.libraries if library not in _CUDA_LIBRARIES]
+
+
+def openmp_flags() -> list[str]:
+    """The OpenMP runtime that emitted code forks with, found again at run time by its path."""
+    from threadloom.targets.cpu.openmp import runtime
+
+    path = runtime().path
+    if not path:
+        return []
+    if "/" not in path:
+        return ["-l:" + path]
+    return [path, f"-Wl,-rpath,{Path(path).parent}"]
+
+
+def _preprocess(plan: NvccPlan, flags: list[str]) -> int:
+    from threadloom.cuda.front import cuda_mode_flags
+
+    done = None
+    for path, kind in plan.inputs:
+        mode = cuda_mode_flags(source_options(plan)) if kind == "cu" else ["-isystem", str(HEADERS)]
+        output = ["-o", plan.output] if plan.output else []
+        done = clang.find().run([*mode, *flags, *output, path])
+        sys.stdout.write(done.stdout)
+        if done.returncode:
+            from threadloom.cuda.front import source_error
+
+            raise source_error(done.stderr, path)
+    return 0
+
+
+def _write_dependencies(plan: NvccPlan, path: str, target: str) -> None:
+    from threadloom.cuda.front import cuda_mode_flags
+
+    flags = [flag.replace("-MD", "-M").replace("-MMD", "-MM") for flag in plan.dependency_flags]
+    if "-MF" not in flags:
+        flags += ["-MF", str(Path(target).with_suffix(".d"))]
+    if "-MT" not in flags and "-MQ" not in flags:
+        flags += ["-MT", target]
+    clang.find().run([*cuda_mode_flags(source_options(plan)), *flags, path])
+
+
+def _library(plan: NvccPlan, objects: list[str]) -> int:
+    archiver = shutil.which("ar") or shutil.which("llvm-ar")
+    if archiver is None:
+        raise CompileError(LINK_ERROR, "no archiver (ar) is installed for -lib")
+    return subprocess.call([archiver, "rcs", plan.output or "a.a", *objects])
+
+
+def _empty_object(plan: NvccPlan) -> int:
+    """-dlink: device code is linked with the host code, so there is nothing left to do."""
+    with tempfile.TemporaryDirectory(prefix="loom-") as scratch:
+        source = Path(scratch) / "empty.c"
+        source.write_text("")
+        _compile_host(replace(plan, dependency_flags=[]), str(source), "c", plan.output or "a_dlink.o")
+    return 0

@@ -1,0 +1,447 @@
+"""LLVM assembly as llvmlite prints it -> cfg. Leaves are read by par's leaf parser; here are blocks, phis and calls.
+
+Not handled, with a located error: `switch`, `indirectbr` and exception handling (never in device code after
+lower-switch), inline assembly that `asm.py` does not know, `va_arg`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from threadloom.cuda.cfg.debug_info import DebugInfo
+from threadloom.cuda.cfg.ops import BasicBlock, Branch, Function, Jump, Module, Phi, Ret, Stop, Terminator
+from threadloom.errors import CompileError, InternalError, slug
+from threadloom.par.leaf_parsing import LeafParser
+from threadloom.par.lexing import Cursor, Token, unquoted
+from threadloom.par.ops import VOID, Alloca, Attrs, Const, Global, Int, Leaf, Operand, Param, Space, Type, Value
+from threadloom.source import Loc
+
+UNSUPPORTED = slug("cuda-unsupported-instruction", "device code uses an LLVM instruction that has no meaning here")
+INLINE_ASM = slug("cuda-inline-asm", "device code contains inline PTX that is not translated")
+
+_FUNCTION = re.compile(r"^(define|declare) [^\n]*", re.MULTILINE)
+_GLOBAL = re.compile(r"^@[^\n]*", re.MULTILINE)
+_NAMED_TYPE = re.compile(r'^(%(?:[-\w$.]+|"[^"]*")) = type ([^\n]*)', re.MULTILINE)
+_LINKAGES = (
+    "private", "internal", "available_externally", "linkonce", "linkonce_odr", "weak", "weak_odr", "common",
+    "external", "extern_weak", "appending",
+)  # fmt: skip
+_GLOBAL_WORDS = (
+    "dso_local", "dso_preemptable", "hidden", "protected", "default", "thread_local", "unnamed_addr",
+    "local_unnamed_addr", "externally_initialized",
+)  # fmt: skip
+_RESULT_ATTRS = (
+    "noundef", "zeroext", "signext", "nonnull", "noalias", "align", "range", "dereferenceable", "nofpclass",
+    "dereferenceable_or_null", "inreg",
+)  # fmt: skip
+_ANNOTATION = re.compile(r"ptr @(\"[^\"]*\"|[-\w$.]+), ptr @(\"[^\"]*\"|[-\w$.]+), ptr @")
+
+
+def parse(text: str, file: str = "<llvm>") -> Module:
+    """The module that LLVM assembly `text` spells."""
+    types = named_types(text)
+    debug = DebugInfo(text)
+    functions = tuple(_functions(text, file, types, debug))
+    variables = tuple(variable for line in _GLOBAL.findall(text) if (variable := _global(line, file, types)))
+    return Module(functions, variables, tuple(_annotations(text)))
+
+
+def named_types(text: str) -> dict[str, Type]:
+    """Named struct types, resolved; pointers are untyped, so there are no cycles."""
+    bodies = dict(_NAMED_TYPE.findall(text))
+    resolved: dict[str, Type] = {}
+
+    def resolve(name: str) -> Type:
+        if name not in resolved:
+            body = bodies[name]
+            if body == "opaque":
+                resolved[name] = VOID
+            else:
+                for used in re.findall(r'%(?:[-\w$.]+|"[^"]*")', body):
+                    resolve(used)
+                parser = LlvmParser(Cursor(body, "<type>"), DebugInfo(""))
+                parser.named_types = resolved
+                resolved[name] = parser.type()
+        return resolved[name]
+
+    for name in bodies:
+        resolve(name)
+    return resolved
+
+
+def _annotations(text: str) -> Iterator[tuple[str, str]]:
+    """What __attribute__((annotate)) says; `extern __shared__` arrays have only their hidden visibility to tell."""
+    for name in re.findall(r'^@("[^"]*"|[-\w$.]+) = external (?:dso_local )?hidden .*', text, re.MULTILINE):
+        yield unquoted(name), "loom.shared"
+    line = re.search(r"^@llvm\.global\.annotations = .*$", text, re.MULTILINE)
+    for variable, note in _ANNOTATION.findall(line[0]) if line else ():
+        value = re.search(rf'^@{re.escape(note)} = .* c"([^"]*)\\00"', text, re.MULTILINE)
+        if value:
+            yield unquoted(variable), value[1]
+
+
+def _functions(text: str, file: str, types: dict[str, Type], debug: DebugInfo) -> Iterator[Function]:
+    groups = dict(re.findall(r"^attributes (#\d+) = \{ ([^\n]*) \}", text, re.MULTILINE))
+    for match in _FUNCTION.finditer(text):
+        if match[1] == "declare":
+            source = match[0]
+        else:
+            source = text[match.start() : text.index("\n}", match.start()) + 2]
+        parser = LlvmParser(Cursor(without_hints(source), file), debug)
+        parser.named_types = types
+        yield parser.function(groups)
+
+
+_HINT_LINES = re.compile(
+    r"^ +(?:#dbg_[^\n]*|(?:tail )?call void @llvm\.(?:assume|lifetime|invariant|experimental\.noalias)[^\n]*)\n",
+    re.MULTILINE,
+)
+_CALL_GROUP = re.compile(r" #\d+(?=,|$)", re.MULTILINE)
+_VARIADIC_TYPE = re.compile(r"(\bcall [^@\n%]*?) \([^()\n]*\.\.\.\) (?=[@%])")
+_RETURN_ATTRS = re.compile(
+    r"(\bcall (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc) )*)"
+    r"((?:(?:noundef|signext|zeroext|nonnull|noalias|inreg|align \d+|(?:dereferenceable|dereferenceable_or_null|range|"
+    r"nofpclass)\([^)]*\)) )+)"
+)
+
+
+def without_hints(source: str) -> str:
+    """Drop what no leaf carries: debug records, assumptions, lifetimes, groups and result attributes of calls."""
+    source = _HINT_LINES.sub("", source)
+    source = _CALL_GROUP.sub("", source)
+    source = _VARIADIC_TYPE.sub(r"\1 ", source)
+    source = re.sub(r"\binrange\([^)]*\) ", "", source)
+    return _RETURN_ATTRS.sub(r"\1", source)
+
+
+def _register(text: str) -> str:
+    """The value's name; LLVM's numbered ones get a letter, for numbers are only valid in LLVM's own order."""
+    name = unquoted(text)
+    return f"t${name}" if name.isdigit() else name
+
+
+class LlvmParser(LeafParser):
+    """One function. Values may be used before they are defined, and `!dbg` gives locations."""
+
+    def __init__(self, cursor: Cursor, debug: DebugInfo):
+        super().__init__(cursor)
+        self.debug = debug
+        self.defined: set[str] = set()
+        self.block_names: set[str] = set()
+
+    def operand_of(self, type_: Type) -> Operand:
+        cursor = self.cursor
+        if cursor.token.kind != "local":
+            if cursor.at("asm"):
+                self._fail_asm()
+            return self.constant(type_)
+        name = _register(cursor.advance().text)
+        return self.values.setdefault(name, Value(name, type_))
+
+    def constant(self, type_: Type) -> Const:
+        constant = super().constant(type_)
+        return Const(type_, self.expanded(constant.text)) if "%" in constant.text else constant
+
+    def expanded(self, text: str) -> str:
+        """Constant text with named struct types spelt out, since par has no named types in operands."""
+        from threadloom.par.printing import type_text
+
+        def spell(match: re.Match[str]) -> str:
+            return type_text(self.named_types[match[0]]) if match[0] in self.named_types else match[0]
+
+        return re.sub(r'%(?:[-\w$.]+|"[^"]*")', spell, text)
+
+    def define(self, type_: Type, token: Token | None = None) -> Value:
+        token = token or self.cursor.advance()
+        name = _register(token.text)
+        if name in self.defined:
+            self.cursor.fail(f"{token.text} is defined twice in this function", token)
+        self.defined.add(name)
+        value = Value(name, type_)
+        if self.values.setdefault(name, value) != value:
+            self.cursor.fail(f"{token.text} has another type here than where it is used", token)
+        return value
+
+    # ------------------------------------------------------------ functions
+
+    def function(self, groups: dict[str, str]) -> Function:
+        cursor = self.cursor
+        is_definition = cursor.advance().text == "define"
+        node = self._skip_attached_metadata()
+        internal = cursor.at("internal", "private")
+        while cursor.at(*_LINKAGES, *_GLOBAL_WORDS):
+            cursor.advance()
+        while cursor.token.kind == "word" and cursor.token.text in _RESULT_ATTRS:
+            self.attribute()
+        result = self.type()
+        name = unquoted(cursor.expect_kind("global", "a function name").text)
+        params, variadic = self._params()
+        words, debug_node = self._function_tail(groups)
+        loc = self.debug.function_loc(debug_node or node)
+        blocks = self._blocks() if is_definition else ()
+        return Function(name.removeprefix("\\01"), params, result, blocks, words, variadic, internal, loc)
+
+    def _skip_attached_metadata(self) -> str:
+        """`declare !dbg !7 i32 @f()`"""
+        node = ""
+        while self.cursor.token.kind == "metadata":
+            self.cursor.advance()
+            node = self.cursor.advance().text
+        return node
+
+    def _function_tail(self, groups: dict[str, str]) -> tuple[tuple[str, ...], str]:
+        cursor, words, node = self.cursor, [], ""
+        while cursor.token.kind != "end" and not cursor.at("{"):
+            token = cursor.advance()
+            if token.text == "#":
+                words += re.findall(r"(?<!\S)[a-z]\w*(?:\([^)]*\))?", groups.get("#" + cursor.advance().text, ""))
+            elif token.kind == "metadata" and token.text == "!dbg":
+                node = cursor.advance().text
+        kept = tuple(word for word in words if word.split("(")[0] in ("noreturn", "nounwind", "memory", "noinline"))
+        return kept, node
+
+    def _params(self) -> tuple[tuple[Param, ...], bool]:
+        cursor, params, variadic = self.cursor, [], False
+        cursor.expect("(")
+        while not cursor.accept(")"):
+            if cursor.accept("..."):
+                variadic = True
+            else:
+                params.append(self._param(len(params)))
+            if not cursor.at(")"):
+                cursor.expect(",")
+        return tuple(params), variadic
+
+    def _param(self, index: int) -> Param:
+        type_, attrs = self.type(), []
+        while self.cursor.token.kind == "word":
+            attrs.append(self.expanded(self.attribute()))
+        value = self.define(type_) if self.cursor.token.kind == "local" else Value(f"arg{index}", type_)
+        return Param(value, tuple(attrs))
+
+    # ------------------------------------------------------------ blocks
+
+    def _blocks(self) -> tuple[BasicBlock, ...]:
+        cursor, blocks = self.cursor, []
+        cursor.expect("{")
+        label = "entry"
+        while not cursor.accept("}"):
+            if self._at_label():
+                label = unquoted(cursor.advance().text)
+                cursor.expect(":")
+            blocks.append(self._block(label))
+        return tuple(blocks)
+
+    def _at_label(self) -> bool:
+        cursor = self.cursor
+        return cursor.token.kind in ("word", "number", "string") and cursor.peek().text == ":"
+
+    def _block(self, name: str) -> BasicBlock:
+        phis: list[Phi] = []
+        body: list[Leaf | Alloca] = []
+        while True:
+            op = self._instruction()
+            match op:
+                case Phi():
+                    phis.append(op)
+                case Leaf() | Alloca():
+                    body.append(op)
+                case _:
+                    return BasicBlock(name, tuple(phis), tuple(body), op)
+
+    def _instruction(self) -> Phi | Leaf | Alloca | Terminator:
+        cursor = self.cursor
+        self.result_names = []
+        if cursor.token.kind == "local":
+            self.result_names = [cursor.advance()]
+            cursor.expect("=")
+        match cursor.token.text:
+            case "phi":
+                return self._phi()
+            case "br":
+                return self._br()
+            case "ret":
+                return self._ret()
+            case "unreachable":
+                cursor.advance()
+                return Stop(self._loc())
+            case "alloca":
+                return self._alloca()
+            case "switch" | "indirectbr" | "invoke" | "resume" | "landingpad" | "va_arg" | "callbr":
+                return self._unsupported()
+        return self._leaf()
+
+    def _loc(self) -> Loc | None:
+        """Read the metadata attachments that end an instruction; `!dbg` is its place, the rest are hints."""
+        return self.debug.loc(dict(self._attachments()).get("dbg", ""))
+
+    def _attachments(self) -> Iterator[tuple[str, str]]:
+        cursor = self.cursor
+        while cursor.at(",") and cursor.peek().kind == "metadata":
+            cursor.advance()
+            kind = cursor.advance().text[1:]
+            node = cursor.advance().text
+            if node == "!" and cursor.at("{"):
+                cursor.balanced()
+            yield kind, node
+
+    def _leaf(self) -> Leaf:
+        leaf = self.leaf()
+        pairs = dict(leaf.attrs.metadata)
+        return _tidied(leaf, self.debug.loc(pairs.get("dbg", "")))
+
+    def _unused(self, type_: Type, first: Token) -> Value:
+        """LLVM leaves out the names of results that nobody uses."""
+        number = len(self.defined)
+        while (name := f"unused.{number}") in self.values:
+            number += 1
+        self.defined.add(name)
+        self.values[name] = value = Value(name, type_)
+        return value
+
+    def _phi(self) -> Phi:
+        cursor = self.cursor
+        cursor.advance()
+        self.flags("select")
+        type_ = self.type()
+        incoming: dict[str, Operand] = {}
+        while True:
+            cursor.expect("[")
+            value = self.operand_of(type_)
+            cursor.expect(",")
+            incoming[unquoted(cursor.advance().text)] = value
+            cursor.expect("]")
+            if not (cursor.at(",") and cursor.peek().text == "["):
+                break
+            cursor.advance()
+        result = self.define(type_, self.result_names[0])
+        return Phi(result, tuple(incoming.items()), self._loc())
+
+    def _label(self) -> str:
+        self.cursor.expect("label")
+        return unquoted(self.cursor.expect_kind("local", "a label").text)
+
+    def _br(self) -> Jump | Branch:
+        cursor = self.cursor
+        cursor.advance()
+        if cursor.at("label"):
+            return Jump(self._label(), self._loc())
+        cond = self.operand()
+        cursor.expect(",")
+        then = self._label()
+        cursor.expect(",")
+        otherwise = self._label()
+        loc = self._loc()
+        return Jump(then, loc) if then == otherwise else Branch(cond, then, otherwise, loc)
+
+    def _ret(self) -> Ret:
+        self.cursor.advance()
+        type_ = self.type()
+        value = None if type_ == VOID else self.operand_of(type_)
+        return Ret(value, self._loc())
+
+    def _alloca(self) -> Alloca:
+        cursor = self.cursor
+        cursor.advance()
+        element = self.type()
+        count: Operand = Const(Int(64), "1")
+        align = 0
+        while cursor.at(",") and cursor.peek().kind != "metadata":
+            cursor.advance()
+            if cursor.accept("align"):
+                align = cursor.integer("an alignment in bytes")
+            else:
+                count = self.operand()
+        result = self.define(self.pointer, self.result_names[0])
+        return Alloca(result, element, count, Space.PRIVATE, align, self._loc())
+
+    # ------------------------------------------------------------ errors
+
+    def _place(self) -> Loc | None:
+        """The source position of the instruction at the cursor: its `!dbg` stands at the end of the line."""
+        cursor = self.cursor
+        line = cursor.token.line
+        for index in range(cursor.index, len(cursor.tokens) - 1):
+            if cursor.tokens[index].line != line:
+                break
+            if cursor.tokens[index].text == "!dbg":
+                return self.debug.loc(cursor.tokens[index + 1].text)
+        return None
+
+    def _unsupported(self) -> None:
+        word = self.cursor.token.text
+        if word == "switch":
+            raise InternalError("a switch is left: lower-switch has not run")
+        what = {"va_arg": "a variadic device function"}.get(word, f"`{word}`")
+        raise CompileError(UNSUPPORTED, f"{what} is not supported in device code",
+                           try_="rewrite it with a template or ordinary control flow", loc=self._place())  # fmt: skip
+
+    def _fail_asm(self) -> None:
+        text = next((t.text for t in self.cursor.tokens[self.cursor.index :] if t.kind == "string"), "")
+        raise CompileError(
+            INLINE_ASM,
+            f"inline PTX {text} is not translated to this CPU",
+            why="PTX text has no C++ meaning that can be compiled",
+            try_="use the CUDA intrinsic for it, or #ifdef the statement out",
+            loc=self._place(),
+        )
+
+
+def _tidied(leaf: Leaf, loc: Loc | None) -> Leaf:
+    """Drop what no later stage reads: TBAA and loop hints, call-site attributes."""
+    attrs = leaf.attrs
+    callee = attrs.callee.removeprefix("\\01")
+    changes = Attrs(
+        tuple(flag for flag in attrs.flags if flag not in ("tail", "notail", "musttail")), attrs.predicate,
+        attrs.source_type, attrs.align_bytes, attrs.ordering, attrs.volatile, callee, attrs.indices, (),
+        tuple(_kept_arg_attrs(text) for text in attrs.arg_attrs),
+    )  # fmt: skip
+    if not any(changes.arg_attrs):
+        changes = _without_arg_attrs(changes)
+    return Leaf(leaf.opcode, leaf.operands, leaf.result, changes, loc)
+
+
+def _without_arg_attrs(attrs: Attrs) -> Attrs:
+    from dataclasses import replace
+
+    return replace(attrs, arg_attrs=())
+
+
+def _kept_arg_attrs(text: str) -> str:
+    """Only what changes how an argument is passed."""
+    found = re.findall(r"byval\([^()]*(?:\([^()]*\)[^()]*)*\)|sret\([^()]*\)|signext|zeroext|(?<!\S)align \d+", text)
+    return " ".join(found) if any(not word.startswith("align") for word in found) else ""
+
+
+def _global(line: str, file: str, types: dict[str, Type]) -> Global | None:
+    if line.startswith(("@llvm.", '@"llvm.')) or 'section "llvm.metadata"' in line:
+        return None
+    parser = LlvmParser(Cursor(line, file), DebugInfo(""))
+    parser.named_types = types
+    cursor = parser.cursor
+    name = unquoted(cursor.advance().text)
+    cursor.expect("=")
+    linkage = "default"  # LLVM spells an external definition by saying nothing; this word is the same
+    while not cursor.at("global", "constant", "alias", "ifunc"):
+        token = cursor.advance()
+        if token.text in _LINKAGES:
+            linkage = token.text
+    if cursor.at("alias", "ifunc"):
+        raise InternalError(f"device module has an alias: {line}")
+    constant = cursor.advance().text == "constant"
+    type_ = parser.type()
+    init = None
+    if not cursor.at(",") and cursor.token.kind != "end":
+        init = parser.constant(type_).text
+    align = 0
+    while cursor.accept(","):
+        if cursor.accept("align"):
+            align = cursor.integer("an alignment in bytes")
+        else:
+            cursor.advance()
+            if cursor.at("("):
+                cursor.balanced()
+            elif cursor.token.kind in ("string", "metadata"):
+                cursor.advance()
+    return Global(name, type_, init, constant, align, linkage)

@@ -1,0 +1,159 @@
+"""One CUDA translation unit -> one object file (or LLVM assembly): the pipeline on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from threadloom.cuda import entry, front, inline, link_host, semantics
+from threadloom.cuda.cfg import parsing
+from threadloom.cuda.front import FrontIr, SourceOptions
+from threadloom.cuda.host_stubs import Stub, find_stubs
+from threadloom.cuda.kernel import SHARED_DYNAMIC
+from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
+from threadloom.errors import InternalError
+from threadloom.par.ops import Alloca, Function, Global, Module, Parallel, Space
+from threadloom.par.result_types import size_bytes
+
+Dump = Callable[[str, str], None]  # (name, text) of each stage
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOptions:
+    source: SourceOptions = field(default_factory=SourceOptions)
+    optimize: int = 3  # LLVM's level for host and device code
+    cpu: str = ""  # LLVM's name of the target CPU; empty: this machine
+    standalone: bool = True  # the object brings the arena itself (executables); False: the JIT provides it
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUnit:
+    """The device side of a unit at level par, raised and lowered, with the entries through which it is launched."""
+
+    raised: Raised
+    lowered: Module
+    stubs: tuple[Stub, ...]
+    static_shared_bytes: dict[str, int] = field(default_factory=dict)
+
+
+def no_dump(name: str, text: str) -> None:
+    pass
+
+
+def raise_unit(ir: FrontIr, dump: Dump = no_dump) -> tuple[Raised, tuple[Stub, ...]]:
+    """Both sides of a unit as clang made them -> the kernels at level par."""
+    stubs = find_stubs(ir.host)
+    kernels = tuple(stub.kernel for stub in stubs)
+    dump("host.ll", ir.host)
+    dump("device.ll", ir.device)
+    text = inline.inline_device(semantics.restore(ir.device), kernels)
+    dump("inlined.ll", text)
+    raised = raise_module(parsing.parse(text, ir.source), kernels)
+    dump("raised.par", _par_text(raised.module))
+    return raised, stubs
+
+
+def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump) -> DeviceUnit:
+    """Barriers and collectives lowered, entries added."""
+    from threadloom.cuda.lower import pipeline
+
+    lowered = pipeline.lower(raised.module, lambda step, module: dump(f"{step.name}.par", _par_text(module)))
+    functions = {function.name: function for function in lowered.functions}
+    entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
+    lowered = replace(lowered, functions=lowered.functions + entries)
+    shared = {f.name: _static_shared_bytes(f) for f in raised.module.functions if f.name in raised.kernels}
+    return DeviceUnit(raised, lowered, stubs, shared)
+
+
+def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes:
+    """The object file of the CUDA source `path`: host code, kernels, and their registration."""
+    ir = front.compile_source(path, options.source)
+    if ir.warnings:
+        import sys
+
+        print(ir.warnings, file=sys.stderr, end="")
+    unit = lower_unit(*raise_unit(ir, dump), dump)
+    module = link_unit(ir, unit, options, dump)
+    return _emit_object(module, options)
+
+
+def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = no_dump):
+    """One llvmlite module of host code, kernels and registration."""
+    from threadloom.targets.cpu.emit import EmitOptions, emit_llvm
+
+    shared = link_host.device_variables(ir.host, unit.lowered.globals)
+    statics = link_host.internal_variables(ir.host, shared)
+    device = replace(unit.lowered, globals=tuple(_as_defined(v, shared) for v in unit.lowered.globals))
+    records = tuple(
+        link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, unit.static_shared_bytes[stub.kernel], 1024)
+        for stub in unit.stubs
+    )
+    device_text = emit_llvm(device, EmitOptions(standalone=options.standalone))
+    dump("device.emitted.ll", device_text)
+    host_text = link_host.explicit_constructors(link_host.share_variables(ir.host, shared))
+    glue = link_host.registration_ir(records, shared, options.source.arch)
+    return _linked((host_text, device_text, glue), statics)
+
+
+def _as_defined(variable: Global, shared: tuple[Global, ...]) -> Global:
+    """A variable that the host can write is no constant, and both sides must see one symbol."""
+    if variable not in shared or variable.init is None:
+        return variable
+    linkage = "default" if variable.linkage in ("internal", "private") else variable.linkage
+    return replace(variable, constant=False, linkage=linkage)
+
+
+def _linked(texts: tuple[str, ...], statics: frozenset[str]):
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    modules = []
+    for text in texts:
+        try:
+            modules.append(llvm.parse_assembly(text))
+        except RuntimeError as error:
+            raise InternalError(f"LLVM refuses a part of the unit: {error}") from error
+    first, *others = modules
+    for other in others:
+        other.triple, other.data_layout = first.triple, first.data_layout
+        first.link_in(other)
+    for variable in first.global_variables:
+        if variable.name in statics:
+            variable.linkage = "internal"
+    for function in first.functions:
+        if function.name.startswith(entry.ENTRY_PREFIX) and not function.is_declaration:
+            function.linkage = "internal"
+    first.verify()
+    return first
+
+
+def _emit_object(module, options: UnitOptions) -> bytes:
+    import llvmlite.binding as llvm
+
+    from threadloom.targets.cpu.host import host_cpu
+
+    target = host_cpu().target
+    cpu, features = (options.cpu, "") if options.cpu else (target.cpu, target.features)
+    made = llvm.Target.from_triple(module.triple)
+    machine = made.create_target_machine(
+        cpu=cpu, features=features, opt=options.optimize, reloc="pic", codemodel="small"
+    )
+    tuning = llvm.create_pipeline_tuning_options(speed_level=options.optimize)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = tuning.loop_interleaving = True
+    llvm.create_pass_builder(machine, tuning).getModulePassManager().run(
+        module, llvm.create_pass_builder(machine, tuning)
+    )
+    return machine.emit_object(module)
+
+
+def _static_shared_bytes(kernel: Function) -> int:
+    blocks = next(op for op in kernel.body.ops if isinstance(op, Parallel))
+    allocas = [op for op in blocks.body.ops if isinstance(op, Alloca) and op.space is Space.SHARED]
+    return sum(size_bytes(op.element) for op in allocas if op.result.name != SHARED_DYNAMIC)
+
+
+def _par_text(module: Module) -> str:
+    from threadloom.par.text import print_module
+
+    return print_module(module)

@@ -1,0 +1,102 @@
+"""CUDA source -> host IR and device IR, both as LLVM assembly at the host triple.
+
+clang runs twice, at the same time: once as host compiler, once in its CUDA device mode but still at the host's triple,
+so that structures, `long double` and the C library are the host's. Both runs keep their output as clang made it
+(-disable-llvm-passes): GPU semantics must be restored before any pass (semantics.py).
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from threadloom.cuda import clang
+from threadloom.errors import CompileError, slug
+from threadloom.source import Loc
+
+CXX_ERROR = slug("cuda-source", "clang found an error in the CUDA source")
+
+HEADERS = Path(__file__).parent / "headers"
+
+_CUDA_MODE = (
+    "-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version",
+    "-Xclang", "-fcuda-allow-variadic-functions", "-Xclang", "-target-sdk-version=11.8",
+    "-Wno-reserved-user-defined-literal", "-Wno-inline-new-delete",
+)  # fmt: skip
+_RAW_IR = ("-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-fno-discard-value-names", "-o", "-")
+# Missing returns are no undefined behaviour on the device, float to integer saturates, no errno.
+_DEVICE = (
+    "-DLOOM_DEVICE_PASS", "-Xclang", "-fcuda-is-device", "-fno-strict-return", "-fno-math-errno",
+    "-fno-strict-float-cast-overflow", "-ffp-contract=fast-honor-pragmas", "-fno-strict-aliasing", "-w",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What of a compiler's command line concerns one translation unit."""
+
+    includes: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()  # -DNAME=VALUE -UNAME, whole
+    standard: str = "c++17"
+    arch: int = 750  # __CUDA_ARCH__
+    debug: bool = False
+    contract: bool = True  # fuse a*b+c, nvcc's -fmad
+    relocatable: bool = False  # -rdc: device functions and variables may be defined in other files
+    warnings: tuple[str, ...] = ("-w",)
+    extra: tuple[str, ...] = ()  # passed on: -fopenmp -fPIC -m... of -Xcompiler
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrontIr:
+    """Both sides of one translation unit, and what clang warned about."""
+
+    source: str
+    host: str
+    device: str
+    warnings: str = field(default="", compare=False)
+
+
+def cuda_mode_flags(options: SourceOptions) -> list[str]:
+    """What both passes, the preprocessor and the dependency scan have in common."""
+    includes = [word for path in options.includes for word in ("-I", path)]
+    ours = ["-include", str(HEADERS / "loom" / "prelude.h"), f"-DLOOM_CUDA_ARCH={options.arch}"]
+    return [*_CUDA_MODE, *ours, *includes, "-isystem", str(HEADERS), *options.defines, f"-std={options.standard}",
+            *options.extra]  # fmt: skip
+
+
+def compile_source(path: str, options: SourceOptions) -> FrontIr:
+    """Run clang's two passes over the CUDA file `path`; errors in the source are CompileErrors with its place."""
+    compiler = clang.find()
+    common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
+    contract = () if options.contract else ("-ffp-contract=off",)
+    host = [*common, *options.warnings, path]
+    device = [*common, *_DEVICE, *contract, path]
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(compiler.run, arguments, options.cwd) for arguments in (host, device)]
+        host_run, device_run = (run.result() for run in runs)
+    for run in (host_run, device_run):
+        if run.returncode:
+            raise source_error(run.stderr, path)
+    return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
+
+
+_DIAGNOSTIC = re.compile(r"^(.+?):(\d+):(\d+): (?:fatal )?error: (.*)$", re.MULTILINE)
+
+
+def source_error(stderr: str, path: str) -> CompileError:
+    """clang's first error as ours, the rest of its text behind it."""
+    found = _DIAGNOSTIC.search(stderr)
+    if found is None:
+        return CompileError(CXX_ERROR, f"clang failed on {path}: {stderr.strip()[:2000]}")
+    others = len(_DIAGNOSTIC.findall(stderr)) - 1
+    more = f" (and {others} more)" if others else ""
+    loc = Loc(found[1], int(found[2]), int(found[3]))
+    return CompileError(CXX_ERROR, found[4] + more, loc=loc, why=_notes(stderr))
+
+
+def _notes(stderr: str) -> str:
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return "clang says\n" + "\n".join("    " + line for line in lines[:40])

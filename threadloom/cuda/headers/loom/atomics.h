@@ -1,0 +1,66 @@
+/* Atomic functions. CUDA's are relaxed; scope suffixes (_block, _system) make no difference on one machine. */
+#pragma once
+
+#define LOOM_ATOMIC_SCOPES(T, name, parameters, arguments)                          \
+  LOOM_DEVICE T name##_block parameters { return name arguments; }                  \
+  LOOM_DEVICE T name##_system parameters { return name arguments; }
+
+#define LOOM_ATOMIC_FETCH(T, name, builtin)                                         \
+  LOOM_DEVICE T name(T* p, T v) { return builtin(p, v, __ATOMIC_RELAXED); }         \
+  LOOM_ATOMIC_SCOPES(T, name, (T* p, T v), (p, v))
+
+#define LOOM_ATOMIC_EXCHANGE(T)                                                     \
+  LOOM_DEVICE T atomicExch(T* p, T v) { T old; __atomic_exchange(p, &v, &old, __ATOMIC_RELAXED); return old; } \
+  LOOM_ATOMIC_SCOPES(T, atomicExch, (T* p, T v), (p, v))
+
+#define LOOM_ATOMIC_CAS(T)                                                          \
+  LOOM_DEVICE T atomicCAS(T* p, T expected, T desired) {                            \
+    __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED); \
+    return expected;                                                                \
+  }                                                                                 \
+  LOOM_ATOMIC_SCOPES(T, atomicCAS, (T* p, T expected, T desired), (p, expected, desired))
+
+#define LOOM_ATOMIC_INTEGER(T)                                                      \
+  LOOM_ATOMIC_FETCH(T, atomicAdd, __atomic_fetch_add)                               \
+  LOOM_ATOMIC_FETCH(T, atomicSub, __atomic_fetch_sub)                               \
+  LOOM_ATOMIC_FETCH(T, atomicMin, __atomic_fetch_min)                               \
+  LOOM_ATOMIC_FETCH(T, atomicMax, __atomic_fetch_max)                               \
+  LOOM_ATOMIC_FETCH(T, atomicAnd, __atomic_fetch_and)                               \
+  LOOM_ATOMIC_FETCH(T, atomicOr, __atomic_fetch_or)                                 \
+  LOOM_ATOMIC_FETCH(T, atomicXor, __atomic_fetch_xor)                               \
+  LOOM_ATOMIC_EXCHANGE(T)                                                           \
+  LOOM_ATOMIC_CAS(T)
+
+LOOM_ATOMIC_INTEGER(int)
+LOOM_ATOMIC_INTEGER(unsigned int)
+LOOM_ATOMIC_INTEGER(long)
+LOOM_ATOMIC_INTEGER(unsigned long)
+LOOM_ATOMIC_INTEGER(long long)
+LOOM_ATOMIC_INTEGER(unsigned long long)
+LOOM_ATOMIC_CAS(unsigned short)
+LOOM_ATOMIC_FETCH(float, atomicAdd, __atomic_fetch_add)
+LOOM_ATOMIC_EXCHANGE(float)
+/* Before sm_60 programs bring their own atomicAdd(double*, double). */
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 600
+LOOM_ATOMIC_FETCH(double, atomicAdd, __atomic_fetch_add)
+#endif
+LOOM_ATOMIC_EXCHANGE(double)
+
+LOOM_DEVICE unsigned atomicInc(unsigned* p, unsigned limit) {
+  unsigned old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(p, &old, old >= limit ? 0u : old + 1u, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  return old;
+}
+LOOM_DEVICE unsigned atomicDec(unsigned* p, unsigned limit) {
+  unsigned old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(p, &old, old == 0u || old > limit ? limit : old - 1u, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  return old;
+}
+LOOM_ATOMIC_SCOPES(unsigned, atomicInc, (unsigned* p, unsigned v), (p, v))
+LOOM_ATOMIC_SCOPES(unsigned, atomicDec, (unsigned* p, unsigned v), (p, v))
+
+#undef LOOM_ATOMIC_SCOPES
+#undef LOOM_ATOMIC_FETCH
+#undef LOOM_ATOMIC_EXCHANGE
+#undef LOOM_ATOMIC_CAS
+#undef LOOM_ATOMIC_INTEGER

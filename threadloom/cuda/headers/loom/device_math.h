@@ -1,0 +1,169 @@
+/* Device overloads of the C mathematics library.
+   Declared before any libc header: then `using ::sin` in <cmath> takes them along and calls from device code find them. */
+#pragma once
+
+#define LOOM_MATH_UNARY(name)                                                              \
+  LOOM_DEVICE float name##f(float x) { return __builtin_##name##f(x); }                    \
+  LOOM_DEVICE double name(double x) { return __builtin_##name(x); }                        \
+  LOOM_DEVICE float name(float x) { return __builtin_##name##f(x); }                       \
+  template <class T, __loom_if<__is_integral(T)> = 0>                                      \
+  LOOM_DEVICE double name(T x) { return __builtin_##name((double)x); }
+
+#define LOOM_MATH_BINARY(name)                                                             \
+  LOOM_DEVICE float name##f(float x, float y) { return __builtin_##name##f(x, y); }        \
+  LOOM_DEVICE double name(double x, double y) { return __builtin_##name(x, y); }           \
+  LOOM_DEVICE float name(float x, float y) { return __builtin_##name##f(x, y); }           \
+  template <class T, class U, __loom_if<__loom_mixed<T, U>::value> = 0>                    \
+  LOOM_DEVICE double name(T x, U y) { return __builtin_##name((double)x, (double)y); }
+
+template <bool> struct __loom_enable {};
+template <> struct __loom_enable<true> { typedef int type; };
+template <bool condition> using __loom_if = typename __loom_enable<condition>::type;
+/* Two arithmetic types that are not both float: the result is double, as in C++'s overload rules. */
+template <class T, class U> struct __loom_mixed { static constexpr bool value = __is_arithmetic(T) && __is_arithmetic(U); };
+template <> struct __loom_mixed<float, float> { static constexpr bool value = false; };
+template <> struct __loom_mixed<double, double> { static constexpr bool value = false; };
+
+LOOM_MATH_UNARY(sin) LOOM_MATH_UNARY(cos) LOOM_MATH_UNARY(tan)
+LOOM_MATH_UNARY(asin) LOOM_MATH_UNARY(acos) LOOM_MATH_UNARY(atan)
+LOOM_MATH_UNARY(sinh) LOOM_MATH_UNARY(cosh) LOOM_MATH_UNARY(tanh)
+LOOM_MATH_UNARY(asinh) LOOM_MATH_UNARY(acosh) LOOM_MATH_UNARY(atanh)
+LOOM_MATH_UNARY(exp) LOOM_MATH_UNARY(exp2) LOOM_MATH_UNARY(expm1)
+LOOM_MATH_UNARY(log) LOOM_MATH_UNARY(log2) LOOM_MATH_UNARY(log10) LOOM_MATH_UNARY(log1p) LOOM_MATH_UNARY(logb)
+LOOM_MATH_UNARY(sqrt) LOOM_MATH_UNARY(cbrt) LOOM_MATH_UNARY(fabs)
+LOOM_MATH_UNARY(floor) LOOM_MATH_UNARY(ceil) LOOM_MATH_UNARY(trunc) LOOM_MATH_UNARY(round)
+LOOM_MATH_UNARY(rint) LOOM_MATH_UNARY(nearbyint)
+LOOM_MATH_UNARY(erf) LOOM_MATH_UNARY(erfc) LOOM_MATH_UNARY(tgamma) LOOM_MATH_UNARY(lgamma)
+LOOM_MATH_BINARY(pow) LOOM_MATH_BINARY(atan2) LOOM_MATH_BINARY(fmod) LOOM_MATH_BINARY(hypot)
+LOOM_MATH_BINARY(fmin) LOOM_MATH_BINARY(fmax) LOOM_MATH_BINARY(fdim) LOOM_MATH_BINARY(copysign)
+LOOM_MATH_BINARY(remainder) LOOM_MATH_BINARY(nextafter)
+
+LOOM_DEVICE float pow(float x, int n) { return __builtin_powf(x, (float)n); }
+LOOM_DEVICE float powf(float x, int n) { return __builtin_powf(x, (float)n); }
+LOOM_DEVICE double pow(double x, int n) { return __builtin_pow(x, (double)n); }
+LOOM_DEVICE float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+LOOM_DEVICE double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+LOOM_DEVICE float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+LOOM_DEVICE float ldexpf(float x, int e) { return __builtin_ldexpf(x, e); }
+LOOM_DEVICE double ldexp(double x, int e) { return __builtin_ldexp(x, e); }
+LOOM_DEVICE float ldexp(float x, int e) { return __builtin_ldexpf(x, e); }
+LOOM_DEVICE float scalbnf(float x, int e) { return __builtin_ldexpf(x, e); }
+LOOM_DEVICE double scalbn(double x, int e) { return __builtin_ldexp(x, e); }
+LOOM_DEVICE float scalbn(float x, int e) { return __builtin_ldexpf(x, e); }
+LOOM_DEVICE float frexpf(float x, int* e) { return __builtin_frexpf(x, e); }
+LOOM_DEVICE double frexp(double x, int* e) { return __builtin_frexp(x, e); }
+LOOM_DEVICE float frexp(float x, int* e) { return __builtin_frexpf(x, e); }
+LOOM_DEVICE float modff(float x, float* whole) { return __builtin_modff(x, whole); }
+LOOM_DEVICE double modf(double x, double* whole) { return __builtin_modf(x, whole); }
+LOOM_DEVICE float modf(float x, float* whole) { return __builtin_modff(x, whole); }
+LOOM_DEVICE float remquof(float x, float y, int* q) { return __builtin_remquof(x, y, q); }
+LOOM_DEVICE double remquo(double x, double y, int* q) { return __builtin_remquo(x, y, q); }
+LOOM_DEVICE int ilogbf(float x) { return __builtin_ilogbf(x); }
+LOOM_DEVICE int ilogb(double x) { return __builtin_ilogb(x); }
+LOOM_DEVICE int ilogb(float x) { return __builtin_ilogbf(x); }
+LOOM_DEVICE long lround(double x) { return __builtin_lround(x); }
+LOOM_DEVICE long lround(float x) { return __builtin_lroundf(x); }
+LOOM_DEVICE long lroundf(float x) { return __builtin_lroundf(x); }
+LOOM_DEVICE long lrint(double x) { return __builtin_lrint(x); }
+LOOM_DEVICE long lrint(float x) { return __builtin_lrintf(x); }
+LOOM_DEVICE long lrintf(float x) { return __builtin_lrintf(x); }
+LOOM_DEVICE long long llround(double x) { return __builtin_llround(x); }
+LOOM_DEVICE long long llroundf(float x) { return __builtin_llroundf(x); }
+LOOM_DEVICE long long llrint(double x) { return __builtin_llrint(x); }
+LOOM_DEVICE long long llrintf(float x) { return __builtin_llrintf(x); }
+LOOM_DEVICE float nanf(const char*) { return __builtin_nanf(""); }
+LOOM_DEVICE double nan(const char*) { return __builtin_nan(""); }
+LOOM_DEVICE int abs(int x) { return __builtin_abs(x); }
+LOOM_DEVICE long abs(long x) { return __builtin_labs(x); }
+LOOM_DEVICE long long abs(long long x) { return __builtin_llabs(x); }
+LOOM_DEVICE float abs(float x) { return __builtin_fabsf(x); }
+LOOM_DEVICE double abs(double x) { return __builtin_fabs(x); }
+LOOM_DEVICE long labs(long x) { return __builtin_labs(x); }
+LOOM_DEVICE long long llabs(long long x) { return __builtin_llabs(x); }
+LOOM_DEVICE void sincosf(float x, float* s, float* c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
+LOOM_DEVICE void sincos(double x, double* s, double* c) { *s = __builtin_sin(x), *c = __builtin_cos(x); }
+LOOM_DEVICE void sincos(float x, float* s, float* c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
+LOOM_DEVICE bool isnan(float x) { return __builtin_isnan(x); }
+LOOM_DEVICE bool isnan(double x) { return __builtin_isnan(x); }
+LOOM_DEVICE bool isinf(float x) { return __builtin_isinf(x); }
+LOOM_DEVICE bool isinf(double x) { return __builtin_isinf(x); }
+LOOM_DEVICE bool isfinite(float x) { return __builtin_isfinite(x); }
+LOOM_DEVICE bool isfinite(double x) { return __builtin_isfinite(x); }
+LOOM_DEVICE bool signbit(float x) { return __builtin_signbit(x); }
+LOOM_DEVICE bool signbit(double x) { return __builtin_signbit(x); }
+
+/* What CUDA has beyond C. The reciprocal roots are device-only names: newer C libraries declare rsqrt themselves. */
+LOOM_DEVICE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
+LOOM_DEVICE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+LOOM_DEVICE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
+LOOM_DEVICE float rcbrtf(float x) { return 1.0f / __builtin_cbrtf(x); }
+LOOM_DEVICE double rcbrt(double x) { return 1.0 / __builtin_cbrt(x); }
+LOOM_DEVICE float exp10f(float x) { return __builtin_exp10f(x); }
+LOOM_DEVICE double exp10(double x) { return __builtin_exp10(x); }
+LOOM_DEVICE float sinpif(float x) { double y = __builtin_fmod((double)x, 2.0); return (float)__builtin_sin(y * 3.141592653589793); }
+LOOM_DEVICE float cospif(float x) { double y = __builtin_fmod((double)x, 2.0); return (float)__builtin_cos(y * 3.141592653589793); }
+/* Reduce to |r| <= 1/4 of a period first: the product with pi is then exact enough for CUDA's bound of 2 ulp. */
+LOOM_DEVICE double sinpi(double x) {
+  double whole = __builtin_rint(x * 2.0), r = __builtin_fma(whole, -0.5, x) * 3.141592653589793;
+  long long quarter = (long long)__builtin_fmod(whole, 4.0) & 3;
+  double value = quarter & 1 ? __builtin_cos(r) : __builtin_sin(r);
+  return quarter & 2 ? -value : value;
+}
+LOOM_DEVICE double cospi(double x) {
+  double whole = __builtin_rint(x * 2.0), r = __builtin_fma(whole, -0.5, x) * 3.141592653589793;
+  long long quarter = (long long)__builtin_fmod(whole, 4.0) & 3;
+  double value = quarter & 1 ? __builtin_sin(r) : __builtin_cos(r);
+  return (quarter == 1 || quarter == 2) ? -value : value;
+}
+LOOM_DEVICE void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
+LOOM_DEVICE void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
+LOOM_DEVICE float norm3df(float a, float b, float c) { return (float)__builtin_sqrt((double)a * a + (double)b * b + (double)c * c); }
+LOOM_DEVICE double norm3d(double a, double b, double c) { return __builtin_hypot(__builtin_hypot(a, b), c); }
+LOOM_DEVICE float norm4df(float a, float b, float c, float d) {
+  return (float)__builtin_sqrt((double)a * a + (double)b * b + (double)c * c + (double)d * d);
+}
+LOOM_DEVICE double norm4d(double a, double b, double c, double d) { return __builtin_hypot(__builtin_hypot(a, b), __builtin_hypot(c, d)); }
+LOOM_DEVICE float rnorm3df(float a, float b, float c) { return (float)(1.0 / __builtin_sqrt((double)a * a + (double)b * b + (double)c * c)); }
+LOOM_DEVICE double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
+LOOM_DEVICE float rhypotf(float a, float b) { return (float)(1.0 / __builtin_sqrt((double)a * a + (double)b * b)); }
+LOOM_DEVICE double rhypot(double a, double b) { return 1.0 / __builtin_hypot(a, b); }
+
+extern "C" {
+__device__ double erfcx(double);
+__device__ float erfcxf(float);
+__device__ double erfinv(double);
+__device__ float erfinvf(float);
+__device__ double erfcinv(double);
+__device__ float erfcinvf(float);
+__device__ double normcdf(double);
+__device__ float normcdff(float);
+__device__ double normcdfinv(double);
+__device__ float normcdfinvf(float);
+__device__ double cyl_bessel_i0(double);
+__device__ float cyl_bessel_i0f(float);
+__device__ double cyl_bessel_i1(double);
+__device__ float cyl_bessel_i1f(float);
+__device__ double j0(double);
+__device__ float j0f(float);
+__device__ double j1(double);
+__device__ float j1f(float);
+__device__ double jn(int, double);
+__device__ float jnf(int, float);
+__device__ double y0(double);
+__device__ float y0f(float);
+__device__ double y1(double);
+__device__ float y1f(float);
+__device__ double yn(int, double);
+__device__ float ynf(int, float);
+
+/* The parts of the C library that device code may call: the host's own functions serve. */
+__device__ int printf(const char*, ...);
+__device__ void* malloc(__SIZE_TYPE__);
+__device__ void free(void*);
+__device__ void* memcpy(void*, const void*, __SIZE_TYPE__);
+__device__ void* memmove(void*, const void*, __SIZE_TYPE__);
+__device__ void* memset(void*, int, __SIZE_TYPE__);
+__device__ int memcmp(const void*, const void*, __SIZE_TYPE__);
+__device__ __SIZE_TYPE__ strlen(const char*);
+__device__ void __assert_fail(const char*, const char*, unsigned, const char*) throw() __asm__("loom.assert.fail") __attribute__((noreturn));
+}

@@ -1,0 +1,245 @@
+/* Device intrinsics that need no other thread: fast mathematics, conversions, bit operations, min and max. */
+#pragma once
+
+/* ---- fast forms. glibc declares some of these names, so they are macros over names of ours. Ours are as exact as
+   the plain functions: CUDA bounds their error from above only. */
+LOOM_DEVICE float __loom_sinf(float x) { return __builtin_sinf(x); }
+LOOM_DEVICE float __loom_cosf(float x) { return __builtin_cosf(x); }
+LOOM_DEVICE float __loom_tanf(float x) { return __builtin_tanf(x); }
+LOOM_DEVICE float __loom_tanhf(float x) { return __builtin_tanhf(x); }
+LOOM_DEVICE float __loom_expf(float x) { return __builtin_expf(x); }
+LOOM_DEVICE float __loom_exp10f(float x) { return __builtin_exp10f(x); }
+LOOM_DEVICE float __loom_logf(float x) { return __builtin_logf(x); }
+LOOM_DEVICE float __loom_log2f(float x) { return __builtin_log2f(x); }
+LOOM_DEVICE float __loom_log10f(float x) { return __builtin_log10f(x); }
+LOOM_DEVICE float __loom_powf(float x, float y) { return __builtin_powf(x, y); }
+LOOM_DEVICE void __loom_sincosf(float x, float* s, float* c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
+#define __sinf __loom_sinf
+#define __cosf __loom_cosf
+#define __tanf __loom_tanf
+#define __tanhf __loom_tanhf
+#define __expf __loom_expf
+#define __exp10f __loom_exp10f
+#define __logf __loom_logf
+#define __log2f __loom_log2f
+#define __log10f __loom_log10f
+#define __powf __loom_powf
+#define __sincosf __loom_sincosf
+LOOM_DEVICE float __fdividef(float x, float y) { return x / y; }
+LOOM_DEVICE float fdividef(float x, float y) { return x / y; }
+LOOM_DEVICE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
+LOOM_DEVICE float saturate(float x) { return __saturatef(x); }
+
+/* ---- arithmetic that is never contracted to a fused multiply-add */
+#define LOOM_ROUNDED_BINARY(name, T, op)                                                       \
+  LOOM_DEVICE T name(T x, T y) {                                                               \
+    _Pragma("clang fp contract(off)") return x op y;                                           \
+  }
+LOOM_ROUNDED_BINARY(__fadd_rn, float, +)
+LOOM_ROUNDED_BINARY(__fsub_rn, float, -)
+LOOM_ROUNDED_BINARY(__fmul_rn, float, *)
+LOOM_ROUNDED_BINARY(__fdiv_rn, float, /)
+LOOM_ROUNDED_BINARY(__dadd_rn, double, +)
+LOOM_ROUNDED_BINARY(__dsub_rn, double, -)
+LOOM_ROUNDED_BINARY(__dmul_rn, double, *)
+LOOM_ROUNDED_BINARY(__ddiv_rn, double, /)
+#undef LOOM_ROUNDED_BINARY
+LOOM_DEVICE float __fmaf_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+LOOM_DEVICE double __fma_rn(double x, double y, double z) { return __builtin_fma(x, y, z); }
+LOOM_DEVICE float __fsqrt_rn(float x) { return __builtin_sqrtf(x); }
+LOOM_DEVICE double __dsqrt_rn(double x) { return __builtin_sqrt(x); }
+LOOM_DEVICE float __frcp_rn(float x) { return 1.0f / x; }
+LOOM_DEVICE double __drcp_rn(double x) { return 1.0 / x; }
+LOOM_DEVICE float __frsqrt_rn(float x) { return (float)(1.0 / __builtin_sqrt((double)x)); }
+
+/* ---- directed rounding: compute to nearest, correct by the sign of the exact error, which an fma gives */
+LOOM_DEVICE float __loom_next_up(float x) { return __builtin_nextafterf(x, __builtin_inff()); }
+LOOM_DEVICE float __loom_next_down(float x) { return __builtin_nextafterf(x, -__builtin_inff()); }
+LOOM_DEVICE double __loom_next_up(double x) { return __builtin_nextafter(x, __builtin_inf()); }
+LOOM_DEVICE double __loom_next_down(double x) { return __builtin_nextafter(x, -__builtin_inf()); }
+/* `low`: exact value minus `near` (only its sign counts). Direction: d down, u up, z towards zero. */
+template <class T> LOOM_DEVICE T __loom_round_down(T near, T low) { return low < 0 ? __loom_next_down(near) : near; }
+template <class T> LOOM_DEVICE T __loom_round_up(T near, T low) { return low > 0 ? __loom_next_up(near) : near; }
+template <class T> LOOM_DEVICE T __loom_round_zero(T near, T low) {
+  return near > 0 ? __loom_round_down(near, low) : near < 0 ? __loom_round_up(near, low) : near;
+}
+template <class T> LOOM_DEVICE T __loom_add_error(T x, T y, T sum) {
+  _Pragma("clang fp contract(off)") T part = sum - x;
+  return (x - (sum - part)) + (y - part);
+}
+LOOM_DEVICE float __loom_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+LOOM_DEVICE double __loom_fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+LOOM_DEVICE float __loom_sqrt(float x) { return __builtin_sqrtf(x); }
+LOOM_DEVICE double __loom_sqrt(double x) { return __builtin_sqrt(x); }
+#define LOOM_DIRECTED(T, p, suffix, round)                                                                          \
+  LOOM_DEVICE T __##p##add_##suffix(T x, T y) { T r = __##p##add_rn(x, y); return round(r, __loom_add_error(x, y, r)); } \
+  LOOM_DEVICE T __##p##sub_##suffix(T x, T y) { T r = __##p##sub_rn(x, y); return round(r, __loom_add_error(x, -y, r)); } \
+  LOOM_DEVICE T __##p##mul_##suffix(T x, T y) { T r = __##p##mul_rn(x, y); return round(r, __loom_fma(x, y, -r)); }  \
+  LOOM_DEVICE T __##p##div_##suffix(T x, T y) {                                                                     \
+    T r = x / y, rest = __loom_fma(-r, y, x);                                                                       \
+    return round(r, y < 0 ? -rest : rest);                                                                          \
+  }                                                                                                                 \
+  LOOM_DEVICE T __##p##rcp_##suffix(T x) { return __##p##div_##suffix((T)1, x); }                                   \
+  LOOM_DEVICE T __##p##sqrt_##suffix(T x) { T r = __loom_sqrt(x); return round(r, __loom_fma(-r, r, x)); }
+LOOM_DIRECTED(float, f, rd, __loom_round_down)
+LOOM_DIRECTED(float, f, ru, __loom_round_up)
+LOOM_DIRECTED(float, f, rz, __loom_round_zero)
+LOOM_DIRECTED(double, d, rd, __loom_round_down)
+LOOM_DIRECTED(double, d, ru, __loom_round_up)
+LOOM_DIRECTED(double, d, rz, __loom_round_zero)
+#undef LOOM_DIRECTED
+/* A float product is exact in double, so one directed double addition rounds the whole fma. */
+LOOM_DEVICE float __loom_to_float_down(double x) { float r = (float)x; return (double)r > x ? __loom_next_down(r) : r; }
+LOOM_DEVICE float __loom_to_float_up(double x) { float r = (float)x; return (double)r < x ? __loom_next_up(r) : r; }
+LOOM_DEVICE float __loom_to_float_zero(double x) { return x < 0 ? __loom_to_float_up(x) : __loom_to_float_down(x); }
+LOOM_DEVICE float __fmaf_rd(float x, float y, float z) { return __loom_to_float_down(__dadd_rd((double)x * y, z)); }
+LOOM_DEVICE float __fmaf_ru(float x, float y, float z) { return __loom_to_float_up(__dadd_ru((double)x * y, z)); }
+LOOM_DEVICE float __fmaf_rz(float x, float y, float z) { return __loom_to_float_zero(__dadd_rz((double)x * y, z)); }
+
+/* ---- conversions: name = __<from>2<to>_<rounding>; a conversion to an integer saturates, as everywhere on the device */
+#define LOOM_TO_INTEGER(from, F, to, T, s)                                                     \
+  LOOM_DEVICE T __##from##2##to##_rn(F x) { return (T)__builtin_rint##s(x); }                  \
+  LOOM_DEVICE T __##from##2##to##_rz(F x) { return (T)x; }                                     \
+  LOOM_DEVICE T __##from##2##to##_rd(F x) { return (T)__builtin_floor##s(x); }                 \
+  LOOM_DEVICE T __##from##2##to##_ru(F x) { return (T)__builtin_ceil##s(x); }
+LOOM_TO_INTEGER(float, float, int, int, f)
+LOOM_TO_INTEGER(float, float, uint, unsigned, f)
+LOOM_TO_INTEGER(float, float, ll, long long, f)
+LOOM_TO_INTEGER(float, float, ull, unsigned long long, f)
+LOOM_TO_INTEGER(double, double, int, int, )
+LOOM_TO_INTEGER(double, double, uint, unsigned, )
+LOOM_TO_INTEGER(double, double, ll, long long, )
+LOOM_TO_INTEGER(double, double, ull, unsigned long long, )
+#undef LOOM_TO_INTEGER
+LOOM_DEVICE float __int2float_rn(int x) { return (float)x; }
+LOOM_DEVICE float __int2float_rz(int x) { return __loom_to_float_zero((double)x); }
+LOOM_DEVICE float __int2float_rd(int x) { return __loom_to_float_down((double)x); }
+LOOM_DEVICE float __int2float_ru(int x) { return __loom_to_float_up((double)x); }
+LOOM_DEVICE float __uint2float_rn(unsigned x) { return (float)x; }
+LOOM_DEVICE float __uint2float_rz(unsigned x) { return __loom_to_float_zero((double)x); }
+LOOM_DEVICE float __uint2float_rd(unsigned x) { return __loom_to_float_down((double)x); }
+LOOM_DEVICE float __uint2float_ru(unsigned x) { return __loom_to_float_up((double)x); }
+LOOM_DEVICE float __ll2float_rn(long long x) { return (float)x; }
+LOOM_DEVICE float __ull2float_rn(unsigned long long x) { return (float)x; }
+LOOM_DEVICE double __int2double_rn(int x) { return (double)x; }
+LOOM_DEVICE double __uint2double_rn(unsigned x) { return (double)x; }
+LOOM_DEVICE double __ll2double_rn(long long x) { return (double)x; }
+LOOM_DEVICE double __ull2double_rn(unsigned long long x) { return (double)x; }
+LOOM_DEVICE float __double2float_rn(double x) { return (float)x; }
+LOOM_DEVICE float __double2float_rz(double x) { return __loom_to_float_zero(x); }
+LOOM_DEVICE float __double2float_rd(double x) { return __loom_to_float_down(x); }
+LOOM_DEVICE float __double2float_ru(double x) { return __loom_to_float_up(x); }
+
+#define LOOM_REINTERPRET(name, From, To) \
+  LOOM_DEVICE To name(From x) { To r; __builtin_memcpy(&r, &x, sizeof r); return r; }
+LOOM_REINTERPRET(__float_as_int, float, int)
+LOOM_REINTERPRET(__int_as_float, int, float)
+LOOM_REINTERPRET(__float_as_uint, float, unsigned)
+LOOM_REINTERPRET(__uint_as_float, unsigned, float)
+LOOM_REINTERPRET(__double_as_longlong, double, long long)
+LOOM_REINTERPRET(__longlong_as_double, long long, double)
+#undef LOOM_REINTERPRET
+LOOM_DEVICE int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
+LOOM_DEVICE int __double2loint(double x) { return (int)__double_as_longlong(x); }
+LOOM_DEVICE double __hiloint2double(int high, int low) { return __longlong_as_double((long long)high << 32 | (unsigned)low); }
+
+/* ---- integers */
+LOOM_DEVICE int __mul24(int x, int y) { return (int)((unsigned)(x << 8 >> 8) * (unsigned)(y << 8 >> 8)); }
+LOOM_DEVICE unsigned __umul24(unsigned x, unsigned y) { return (x & 0xffffffu) * (y & 0xffffffu); }
+LOOM_DEVICE int __mulhi(int x, int y) { return (int)((long long)x * y >> 32); }
+LOOM_DEVICE unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((unsigned long long)x * y >> 32); }
+LOOM_DEVICE long long __mul64hi(long long x, long long y) { return (long long)((__int128)x * y >> 64); }
+LOOM_DEVICE unsigned long long __umul64hi(unsigned long long x, unsigned long long y) { return (unsigned long long)((unsigned __int128)x * y >> 64); }
+LOOM_DEVICE int mulhi(int x, int y) { return __mulhi(x, y); }
+LOOM_DEVICE unsigned umulhi(unsigned x, unsigned y) { return __umulhi(x, y); }
+LOOM_DEVICE unsigned __sad(int x, int y, unsigned z) { return z + (x > y ? (unsigned)x - (unsigned)y : (unsigned)y - (unsigned)x); }
+LOOM_DEVICE unsigned __usad(unsigned x, unsigned y, unsigned z) { return z + (x > y ? x - y : y - x); }
+LOOM_DEVICE int __hadd(int x, int y) { return (int)(((long long)x + y) >> 1); }
+LOOM_DEVICE int __rhadd(int x, int y) { return (int)(((long long)x + y + 1) >> 1); }
+LOOM_DEVICE unsigned __uhadd(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x + y) >> 1); }
+LOOM_DEVICE unsigned __urhadd(unsigned x, unsigned y) { return (unsigned)(((unsigned long long)x + y + 1) >> 1); }
+LOOM_DEVICE int __popc(unsigned x) { return __builtin_popcount(x); }
+LOOM_DEVICE int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+LOOM_DEVICE int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+LOOM_DEVICE int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+LOOM_DEVICE int __ffs(int x) { return __builtin_ffs(x); }
+LOOM_DEVICE int __ffsll(long long x) { return __builtin_ffsll(x); }
+LOOM_DEVICE unsigned __fns(unsigned mask, unsigned base, int offset) {
+  if (offset == 0) return mask >> base & 1u ? base : 0xffffffffu;
+  int step = offset > 0 ? 1 : -1, left = offset > 0 ? offset : -offset;
+  for (int bit = (int)base; bit >= 0 && bit < 32; bit += step)
+    if ((mask >> bit & 1u) && --left == 0) return (unsigned)bit;
+  return 0xffffffffu;
+}
+LOOM_DEVICE unsigned __brev(unsigned x) { return __builtin_bitreverse32(x); }
+LOOM_DEVICE unsigned long long __brevll(unsigned long long x) { return __builtin_bitreverse64(x); }
+LOOM_DEVICE unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
+  unsigned long long bytes = (unsigned long long)y << 32 | x;
+  unsigned result = 0;
+  for (int i = 0; i < 4; ++i) {
+    unsigned pick = selector >> (4 * i) & 0xfu, byte = (unsigned)(bytes >> (8 * (pick & 7u))) & 0xffu;
+    if (pick & 8u) byte = byte & 0x80u ? 0xffu : 0u;
+    result |= byte << (8 * i);
+  }
+  return result;
+}
+LOOM_DEVICE unsigned __funnelshift_l(unsigned low, unsigned high, unsigned n) { return (unsigned)(((unsigned long long)high << 32 | low) << (n & 31u) >> 32); }
+LOOM_DEVICE unsigned __funnelshift_r(unsigned low, unsigned high, unsigned n) { return (unsigned)(((unsigned long long)high << 32 | low) >> (n & 31u)); }
+LOOM_DEVICE unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned n) { return n >= 32u ? low : __funnelshift_l(low, high, n); }
+LOOM_DEVICE unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned n) { return n >= 32u ? high : __funnelshift_r(low, high, n); }
+LOOM_DEVICE int __dp4a(int x, int y, int sum) {
+  for (int i = 0; i < 4; ++i) sum += (int)(signed char)(x >> (8 * i)) * (int)(signed char)(y >> (8 * i));
+  return sum;
+}
+LOOM_DEVICE unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
+  for (int i = 0; i < 4; ++i) sum += (x >> (8 * i) & 0xffu) * (y >> (8 * i) & 0xffu);
+  return sum;
+}
+
+/* ---- loads and stores with cache hints: plain accesses here */
+template <class T> LOOM_DEVICE T __ldg(const T* p) { return *p; }
+template <class T> LOOM_DEVICE T __ldcg(const T* p) { return *p; }
+template <class T> LOOM_DEVICE T __ldca(const T* p) { return *p; }
+template <class T> LOOM_DEVICE T __ldcs(const T* p) { return *p; }
+template <class T> LOOM_DEVICE T __ldlu(const T* p) { return *p; }
+template <class T> LOOM_DEVICE T __ldcv(const T* p) { return *(const volatile T*)p; }
+template <class T> LOOM_DEVICE void __stwb(T* p, T v) { *p = v; }
+template <class T> LOOM_DEVICE void __stcg(T* p, T v) { *p = v; }
+template <class T> LOOM_DEVICE void __stcs(T* p, T v) { *p = v; }
+template <class T> LOOM_DEVICE void __stwt(T* p, T v) { *p = v; }
+LOOM_DEVICE unsigned __isGlobal(const void*) { return 1; }
+LOOM_DEVICE unsigned __isShared(const void*) { return 0; }
+LOOM_DEVICE unsigned long long __cvta_generic_to_shared(const void* p) { return (unsigned long long)p; }
+LOOM_DEVICE unsigned long long __cvta_generic_to_global(const void* p) { return (unsigned long long)p; }
+
+/* ---- min and max of every arithmetic pair, on both sides */
+#define LOOM_MIN_MAX(T)                                              \
+  LOOM_HOST_DEVICE T min(T x, T y) { return x < y ? x : y; }         \
+  LOOM_HOST_DEVICE T max(T x, T y) { return x > y ? x : y; }
+#define LOOM_MIN_MAX_MIXED(A, B, R)                                  \
+  LOOM_HOST_DEVICE R min(A x, B y) { return min((R)x, (R)y); }       \
+  LOOM_HOST_DEVICE R max(A x, B y) { return max((R)x, (R)y); }       \
+  LOOM_HOST_DEVICE R min(B x, A y) { return min((R)x, (R)y); }       \
+  LOOM_HOST_DEVICE R max(B x, A y) { return max((R)x, (R)y); }
+LOOM_MIN_MAX(int)
+LOOM_MIN_MAX(unsigned)
+LOOM_MIN_MAX(long)
+LOOM_MIN_MAX(unsigned long)
+LOOM_MIN_MAX(long long)
+LOOM_MIN_MAX(unsigned long long)
+LOOM_HOST_DEVICE float min(float x, float y) { return __builtin_fminf(x, y); }
+LOOM_HOST_DEVICE float max(float x, float y) { return __builtin_fmaxf(x, y); }
+LOOM_HOST_DEVICE double min(double x, double y) { return __builtin_fmin(x, y); }
+LOOM_HOST_DEVICE double max(double x, double y) { return __builtin_fmax(x, y); }
+LOOM_MIN_MAX_MIXED(int, unsigned, unsigned)
+LOOM_MIN_MAX_MIXED(long, unsigned long, unsigned long)
+LOOM_MIN_MAX_MIXED(long long, unsigned long long, unsigned long long)
+LOOM_MIN_MAX_MIXED(float, double, double)
+LOOM_DEVICE unsigned umin(unsigned x, unsigned y) { return x < y ? x : y; }
+LOOM_DEVICE unsigned umax(unsigned x, unsigned y) { return x > y ? x : y; }
+LOOM_DEVICE long long llmin(long long x, long long y) { return x < y ? x : y; }
+LOOM_DEVICE long long llmax(long long x, long long y) { return x > y ? x : y; }
+LOOM_DEVICE unsigned long long ullmin(unsigned long long x, unsigned long long y) { return x < y ? x : y; }
+LOOM_DEVICE unsigned long long ullmax(unsigned long long x, unsigned long long y) { return x > y ? x : y; }
+#undef LOOM_MIN_MAX
+#undef LOOM_MIN_MAX_MIXED

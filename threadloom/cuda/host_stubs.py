@@ -1,0 +1,154 @@
+"""What the host IR says about kernels: their names, and how C++ arguments map to LLVM parameters.
+
+clang makes a stub per kernel with the kernel's own LLVM signature. Its body stores each parameter into the memory of
+its C++ argument and collects the addresses of those in an array for cudaLaunchKernel. Read backwards this tells how to
+get the LLVM parameters out of cudaLaunchKernel's `void** args`, whatever the ABI did to structs:
+
+    store <2 x float> %p.coerce0, ptr %1   ; %1 = %coerce + 0, copied to %p, which is args[1]
+        -> parameter 1 is a <2 x float> at byte 0 of argument 1
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from threadloom.cuda.cfg.debug_info import DebugInfo
+from threadloom.cuda.cfg.ops import Function
+from threadloom.cuda.cfg.parsing import LlvmParser, named_types, without_hints
+from threadloom.errors import InternalError
+from threadloom.par.lexing import Cursor
+from threadloom.par.ops import PTR, Alloca, Array, Const, Leaf, Operand, Struct, Type, Value, Vector
+from threadloom.par.result_types import size_bytes, struct_layout
+
+STUB_MARK = "__device_stub__"
+_STUB = re.compile(rf'^define [^\n]*@("?[-\w$.]*{STUB_MARK}[-\w$.]*"?)\(', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class ParamSource:
+    """Where an LLVM parameter of a kernel comes from; `by_pointer`: it is the argument's address itself."""
+
+    argument: int
+    offset_bytes: int
+    stored: Type  # how it lies in memory (an i1 is stored as i8)
+    by_pointer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """The host side of one kernel: the stub's address is the kernel's identity on the host."""
+
+    name: str
+    kernel: str
+    params: tuple[ParamSource, ...]
+    argument_bytes: tuple[int, ...]
+
+
+def kernel_name(stub: str) -> str:
+    """`_Z16__device_stub__kPf` -> `_Z1kPf`"""
+    if match := re.search(rf"(\d+){STUB_MARK}", stub):
+        length = int(match[1]) - len(STUB_MARK)
+        return stub[: match.start()] + str(length) + stub[match.end() :]
+    return stub.replace(STUB_MARK, "", 1)
+
+
+def find_stubs(host_ir: str) -> tuple[Stub, ...]:
+    types = named_types(host_ir)
+    return tuple(_read(host_ir, match, types) for match in _STUB.finditer(host_ir))
+
+
+def _read(host_ir: str, match: re.Match[str], types: dict[str, Type]) -> Stub:
+    source = host_ir[match.start() : host_ir.index("\n}", match.start()) + 2]
+    parser = LlvmParser(Cursor(without_hints(source), "<host>"), DebugInfo(""))
+    parser.named_types = types
+    function = parser.function({})
+    reader = _StubReader(function)
+    reader.read()
+    name = match[1].strip('"')
+    return Stub(name, kernel_name(name), reader.params(), reader.argument_bytes())
+
+
+class _StubReader:
+    """A tiny abstract interpreter of the stub's straight line: what lies where."""
+
+    def __init__(self, function: Function):
+        self.function = function
+        self.objects: dict[str, int] = {}  # alloca -> bytes
+        self.places: dict[str, tuple[str, int]] = {}  # pointer value -> object, offset
+        self.origin: dict[str, str] = {}  # value -> the parameter it is (through zext of bool)
+        self.stored: dict[str, tuple[str, int, Type]] = {}  # parameter -> object, offset, type in memory
+        self.copied: dict[str, str] = {}  # object -> the object it is copied to
+        self.arguments: dict[int, str] = {}  # position -> object
+        self.array = ""
+
+    def read(self) -> None:
+        for param in self.function.params:
+            self.origin[param.value.name] = param.value.name
+            if by_value := next((a for a in param.attrs if a.startswith("byval(")), None):
+                parser = LlvmParser(Cursor(by_value[6:-1], "<byval>"), DebugInfo(""))
+                self.objects[param.value.name] = size_bytes(parser.type())
+                self.places[param.value.name] = (param.value.name, 0)
+        for op in self.function.blocks[0].body:
+            if isinstance(op, Leaf) and op.attrs.callee == "__cudaPopCallConfiguration":
+                return
+            self._step(op)
+
+    def _step(self, op: Leaf | Alloca) -> None:
+        match op:
+            case Alloca(result, element, count):
+                length = int(count.text) if isinstance(count, Const) else 1
+                self.objects[result.name] = size_bytes(element) * length
+                self.places[result.name] = (result.name, 0)
+                if element == PTR and isinstance(count, Const) and not op.result.name.endswith(".addr"):
+                    self.array = result.name
+            case Leaf(opcode="getelementptr", operands=(Value(base), *indices), result=Value(name)):
+                if base in self.places:
+                    owner, offset = self.places[base]
+                    self.places[name] = (owner, offset + _gep_offset(op.attrs.source_type, indices))
+            case Leaf(opcode="store", operands=(Value(value), Value(pointer))):
+                self._store(value, op.operands[0].type, pointer)
+            case Leaf(opcode="zext", operands=(Value(value),), result=Value(name)) if value in self.origin:
+                self.origin[name] = self.origin[value]
+            case Leaf(opcode="call", operands=(Value(to), Value(source), *_)) if op.attrs.callee.startswith(
+                "llvm.memcpy"
+            ):
+                self.copied[self.places[source][0]] = self.places[to][0]
+
+    def _store(self, value: str, type_: Type, pointer: str) -> None:
+        owner, offset = self.places[pointer]
+        if value in self.origin and value not in self.objects:
+            self.stored[self.origin[value]] = (owner, offset, type_)
+        elif value in self.places:
+            self.arguments[offset // 8] = self.places[value][0]
+
+    def params(self) -> tuple[ParamSource, ...]:
+        return tuple(self._param(param.value) for param in self.function.params)
+
+    def _param(self, value: Value) -> ParamSource:
+        positions = {owner: index for index, owner in self.arguments.items()}
+        if value.name in positions:
+            return ParamSource(positions[value.name], 0, PTR, by_pointer=True)
+        if value.name not in self.stored:
+            raise InternalError(f"parameter {value.name} of {self.function.name} is not found in its stub")
+        owner, offset, type_ = self.stored[value.name]
+        owner = self.copied.get(owner, owner)
+        return ParamSource(positions[owner], offset, type_)
+
+    def argument_bytes(self) -> tuple[int, ...]:
+        return tuple(self.objects[self.arguments[index]] for index in range(len(self.arguments)))
+
+
+def _gep_offset(source: Type | None, indices: list[Operand]) -> int:
+    numbers = [int(index.text) for index in indices if isinstance(index, Const)]
+    if source is None or len(numbers) != len(indices):
+        raise InternalError("a launch stub computes an address")
+    offset, type_ = numbers[0] * size_bytes(source), source
+    for number in numbers[1:]:
+        match type_:
+            case Struct():
+                offset += struct_layout(type_)[0][number]
+                type_ = type_.fields[number]
+            case Array(_, element) | Vector(_, element):
+                offset, type_ = offset + number * size_bytes(element), element
+    return offset

@@ -1,0 +1,139 @@
+"""Host IR and raised device code -> one LLVM module.
+
+    before:  host IR with launch stubs and shadow variables; LLVM text of the lowered kernels
+    after:   one module: shadow variables *are* the device variables, and a constructor registers the kernels
+
+No __cudaRegister*: cudaMemcpyToSymbol is a copy to the variable's address, and a launch finds its kernel by the stub's.
+Names of device functions are internal to the module, so a `__host__ __device__` function exists once per side.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from threadloom.cuda.host_stubs import Stub
+from threadloom.par.ops import Global
+from threadloom.par.printing import quoted, type_text
+from threadloom.par.result_types import size_bytes
+
+REGISTER = "__loom_register"
+CONSTRUCTOR_PRIORITY = 101  # the first that a program may use: before every constructor of the user's that launches
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRecord:
+    """What the runtime is told about one kernel (struct Kernel in runtime/runtime.h)."""
+
+    stub: Stub
+    entry: str
+    static_shared_bytes: int
+    max_threads: int
+
+
+def share_variables(host_ir: str, variables: tuple[Global, ...]) -> str:
+    """Turn host definitions of device variables into declarations of the device module's."""
+    for variable in variables:
+        name = re.escape(quoted("@", variable.name))
+        definition = rf"^{name} = (?!external)[^\n]*$"
+        declared = f"{quoted('@', variable.name)} = external global {type_text(variable.type)}"
+        host_ir = re.sub(definition, lambda _, text=declared: text, host_ir, flags=re.MULTILINE)
+    return host_ir
+
+
+def device_variables(host_ir: str, variables: tuple[Global, ...]) -> tuple[Global, ...]:
+    """Those globals of the device module that the host knows too."""
+    names = set(re.findall(r'^@("[^"]*"|[-\w$.]+) =', host_ir, re.MULTILINE))
+    return tuple(v for v in variables if quoted("", v.name) in names and not v.name.startswith(".str"))
+
+
+def internal_variables(host_ir: str, variables: tuple[Global, ...]) -> frozenset[str]:
+    """Device variables that are `static`: after linking their linkage must be internal again."""
+    return frozenset(
+        v.name for v in variables
+        if re.search(rf"^{re.escape(quoted('@', v.name))} = internal ", host_ir, re.MULTILINE)
+    )  # fmt: skip
+
+
+def registration_ir(kernels: tuple[KernelRecord, ...], variables: tuple[Global, ...], arch: int) -> str:
+    """LLVM text of the tables and of the constructor that hands them to the runtime."""
+    lines = [f"declare void @{REGISTER}(ptr, i32, ptr, i32, i32)"]
+    records = [_kernel_record(index, kernel, lines) for index, kernel in enumerate(kernels)]
+    slots = [_variable_record(index, variable, lines) for index, variable in enumerate(variables)]
+    lines += [
+        _table("loom.kernels", "{ ptr, ptr, ptr, ptr, i32, i32, i32 }", records),
+        _table("loom.variables", "{ ptr, ptr, i64 }", slots),
+        "define internal void @loom.register() {",
+        f"  call void @{REGISTER}(ptr @loom.kernels, i32 {len(records)}, ptr @loom.variables, i32 {len(slots)}, "
+        f"i32 {arch})",
+        "  ret void\n}",
+        *_constructor_slots("loom.constructor", [(CONSTRUCTOR_PRIORITY, "@loom.register")]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_CONSTRUCTORS = re.compile(r"^@llvm\.global_ctors = .*$", re.MULTILINE)
+_CONSTRUCTOR = re.compile(r'\{ i32 (\d+), ptr (@(?:"[^"]*"|[-\w$.]+)), ptr [^}]*\}')
+_USED = re.compile(r"^@llvm\.used = .*$", re.MULTILINE)
+_LAST_PRIORITY = 65535
+
+
+def explicit_constructors(host_ir: str) -> str:
+    """`llvm.global_ctors` as pointers in .init_array: llvmlite's code generator would use .ctors, which nobody reads."""
+    found = _CONSTRUCTORS.search(host_ir)
+    if found is None:
+        return host_ir
+    entries = [(int(priority), function) for priority, function in _CONSTRUCTOR.findall(found[0])]
+    used = _USED.search(host_ir)
+    already = re.findall(r'ptr (@(?:"[^"]*"|[-\w$.]+))', used[0]) if used else []
+    slots = _constructor_slots("host.constructor", entries, already)
+    return _USED.sub("", _CONSTRUCTORS.sub("", host_ir)) + "\n".join(slots) + "\n"
+
+
+def _constructor_slots(name: str, entries: list[tuple[int, str]], already_used: list[str] | None = None) -> list[str]:
+    lines, used = [], list(already_used or ())
+    for index, (priority, function) in enumerate(entries):
+        section = ".init_array" if priority == _LAST_PRIORITY else f".init_array.{priority:05}"
+        lines.append(f'@{name}.{index} = internal constant ptr {function}, section "{section}", align 8')
+        used.append(f"@{name}.{index}")
+    listed = ", ".join(f"ptr {slot}" for slot in used)
+    return [*lines, f'@llvm.used = appending global [{len(used)} x ptr] [{listed}], section "llvm.metadata"']
+
+
+def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
+    sizes = kernel.stub.argument_bytes
+    listed = ", ".join(f"i32 {size}" for size in sizes)
+    lines += [
+        _string(f"loom.kernel.name.{index}", kernel.stub.kernel),
+        f"@loom.kernel.bytes.{index} = internal constant [{len(sizes)} x i32] [{listed}]",
+        f"declare void {quoted('@', kernel.stub.name)}()",
+        f"declare void {quoted('@', kernel.entry)}(ptr, ptr)",
+    ]
+    return (
+        f"{{ ptr {quoted('@', kernel.stub.name)}, ptr {quoted('@', kernel.entry)}, ptr @loom.kernel.name.{index}, "
+        f"ptr @loom.kernel.bytes.{index}, i32 {len(sizes)}, i32 {kernel.static_shared_bytes}, "
+        f"i32 {kernel.max_threads} }}"
+    )
+
+
+def _variable_record(index: int, variable: Global, lines: list[str]) -> str:
+    address = quoted("@", variable.name)
+    lines.append(_string(f"loom.variable.name.{index}", _unmangled(variable.name)))
+    lines.append(f"{address} = external global {type_text(variable.type)}")
+    return f"{{ ptr @loom.variable.name.{index}, ptr {address}, i64 {size_bytes(variable.type)} }}"
+
+
+def _unmangled(name: str) -> str:
+    """`_ZL5table` -> `table`; string symbols are only used with variables at file scope."""
+    match = re.fullmatch(r"_ZL?(\d+)(\w+)", name)
+    return match[2][: int(match[1])] if match else name
+
+
+def _string(name: str, text: str) -> str:
+    data = text.encode()
+    return f'@{name} = internal constant [{len(data) + 1} x i8] c"{text}\\00"'
+
+
+def _table(name: str, record: str, records: list[str]) -> str:
+    listed = ", ".join(f"{record} {text}" for text in records)
+    return f"@{name} = internal constant [{len(records)} x {record}] [{listed}]"

@@ -1,0 +1,192 @@
+"""cfg -> par: each kernel becomes a structured function in the shape that kernel.py describes.
+
+    before:  define void @k(ptr %x) { entry: %t = call i32 @loom.threadIdx.x() ... br ... }
+    after:   define void @k(ptr %x, i32 %grid.x, ...) { parallel blocks (...) { parallel threads (...) {...} } return }
+
+Needs: reducible control flow, everything inlined that can be (inline.py). Keeps: every leaf with its place; no code
+is duplicated. Steps: shared variables become values (shared_memory.py), control flow becomes a tree (structure.py), the
+tree becomes par in SSA form (rebuild_ssa.py), loops that count become `for` (raise_while_to_for.py).
+
+Functions that stay functions get the calling thread's CONTEXT as first parameter and read indices from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from threadloom.cuda.cfg.ops import BasicBlock, Function, Module
+from threadloom.cuda.kernel import (
+    BLOCK,
+    BLOCK_INDEX,
+    COLLECTIVES,
+    GEOMETRY,
+    GRID,
+    SHARED_BYTES,
+    THREAD_INDEX,
+)
+from threadloom.cuda.rebuild_ssa import Env, SsaRebuilder
+from threadloom.cuda.shared_memory import SharedVariables, expand_constants, find_shared, names_in
+from threadloom.cuda.structure import Choose, Move, Repeat, Statement, structure
+from threadloom.par import ops as par
+from threadloom.par.ops import I32, VOID, Alloca, Barrier, Block, Const, Leaf, Level, Op, Parallel, Return, Value
+
+_BUILTINS: dict[str, Value] = {
+    f"loom.{word}.{axis}": value[index]
+    for word, value in (
+        ("threadIdx", THREAD_INDEX), ("blockIdx", BLOCK_INDEX), ("blockDim", BLOCK), ("gridDim", GRID),
+    )
+    for index, axis in enumerate("xyz")
+} | {"loom.shared.bytes": SHARED_BYTES}  # fmt: skip
+SYNCTHREADS = "loom.syncthreads"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A device module at level par; `kernels` are the names of those functions that can be launched."""
+
+    module: par.Module
+    kernels: tuple[str, ...]
+
+
+def raise_module(module: Module, kernels: tuple[str, ...]) -> Raised:
+    """Raise the kernels named, with the globals and declarations that they use."""
+    shared = find_shared(module)
+    by_name = {function.name: function for function in module.functions}
+    raised = [raise_kernel(by_name[name], shared) for name in kernels]
+    used = _referenced(raised, module)
+    declared = [_declaration(f) for f in module.functions if f.name in used and not f.blocks and _is_external(f.name)]
+    variables = tuple(v for v in module.globals if v.name in used and v.name not in shared)
+    return Raised(par.Module((*raised, *declared), variables), kernels)
+
+
+def raise_kernel(function: Function, shared: SharedVariables) -> par.Function:
+    """One kernel in the shape of kernel.py."""
+    function = expand_constants(function, shared)
+    function = replace(function, blocks=tuple(_as_statements(block) for block in function.blocks))
+    statements = _with_builtins(structure(function))
+    params = tuple(_kernel_param(param) for param in function.params)
+    env: Env = {value.name: value for value in (*(p.value for p in params), *GEOMETRY, *BLOCK_INDEX, *THREAD_INDEX)}
+    allocas = _shared_allocas(function, shared)
+    env |= {alloca.result.name: alloca.result for alloca in allocas}
+    rebuilder = SsaRebuilder(env, _taken_names(statements) | env.keys())
+    body, _ = rebuilder.body(statements)
+    return _kernel(function, params, allocas, body)
+
+
+def _kernel(
+    function: Function, params: tuple[par.Param, ...], allocas: list[Alloca], body: tuple[Op, ...]
+) -> par.Function:
+    zero = (Const(I32, "0"),) * 3
+    threads = Parallel(Level.THREADS, THREAD_INDEX[::-1], zero, BLOCK[::-1], Block(body), loc=function.loc)
+    blocks = Parallel(Level.BLOCKS, BLOCK_INDEX[::-1], zero, GRID[::-1], Block((*allocas, threads)), loc=function.loc)
+    geometry = tuple(par.Param(value) for value in GEOMETRY)
+    return par.Function(
+        function.name, params + geometry, VOID, Block((blocks, Return())), attrs=("nounwind",), loc=function.loc
+    )
+
+
+def _kernel_param(param: par.Param) -> par.Param:
+    """A struct passed by value is a pointer to the launch's copy of it."""
+    by_value = any(attr.startswith("byval") for attr in param.attrs)
+    kept = ("noalias", "readonly") if by_value else tuple(attr for attr in param.attrs if attr == "noalias")
+    return par.Param(param.value, kept)
+
+
+def _as_statements(block: BasicBlock) -> BasicBlock:
+    """`__syncthreads()` becomes a Barrier."""
+    is_barrier = [isinstance(op, Leaf) and op.attrs.callee == SYNCTHREADS for op in block.body]
+    body = (Barrier(Level.THREADS, op.loc) if b else op for op, b in zip(block.body, is_barrier, strict=True))
+    return replace(block, body=tuple(body)) if any(is_barrier) else block
+
+
+def _with_builtins(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """Calls that read threadIdx and the like become plain uses of the induction variables and parameters."""
+    result: list[Statement] = []
+    for statement in statements:
+        match statement:
+            case Leaf(opcode="call", result=Value() as value) if statement.attrs.callee in _BUILTINS:
+                result.append(Move((value,), (_BUILTINS[statement.attrs.callee],)))
+            case Choose(then=then, otherwise=otherwise):
+                result.append(replace(statement, then=_with_builtins(then), otherwise=_with_builtins(otherwise)))
+            case Repeat(before=before, after=after):
+                result.append(replace(statement, before=_with_builtins(before), after=_with_builtins(after)))
+            case _:
+                result.append(statement)
+    return tuple(result)
+
+
+def _shared_allocas(function: Function, shared: SharedVariables) -> list[Alloca]:
+    """The allocations of the shared variables that `function` uses, in the module's order, dynamic memory once."""
+    used = {operand.name for block in function.blocks for operand in _operands(block) if isinstance(operand, Value)}
+    allocas = {shared.value(name): shared.alloca(name) for name in shared.variables}
+    return [alloca for value, alloca in allocas.items() if value.name in used]
+
+
+def _operands(block: BasicBlock) -> list[par.Operand]:
+    found = [value for phi in block.phis for _, value in phi.incoming]
+    for op in block.body:
+        if isinstance(op, Leaf):
+            found += op.operands
+    return found
+
+
+def _taken_names(statements: tuple[Statement, ...]) -> set[str]:
+    names: set[str] = set()
+    for statement in statements:
+        match statement:
+            case Leaf(result=Value(name)) | Alloca(result=Value(name)):
+                names.add(name)
+            case Choose(then=then, otherwise=otherwise):
+                names |= _taken_names(then) | _taken_names(otherwise)
+            case Repeat(before=before, after=after):
+                names |= _taken_names(before) | _taken_names(after)
+    return names
+
+
+# ---------------------------------------------------------------- what raised code refers to
+
+
+def _is_external(name: str) -> bool:
+    return not name.startswith("llvm.") and name not in COLLECTIVES
+
+
+def _declaration(function: Function) -> par.Function:
+    return par.Function(
+        function.name, function.params, function.result, None, attrs=("nounwind",), variadic=function.variadic
+    )
+
+
+def _referenced(functions: list[par.Function], module: Module) -> set[str]:
+    """Names of the globals and functions that `functions` use, through initialisers too."""
+    found: set[str] = set()
+    for function in functions:
+        for leaf in leaves(function.body):
+            if leaf.attrs.callee:
+                found.add(leaf.attrs.callee)
+            for operand in leaf.operands:
+                if isinstance(operand, Const) and "@" in operand.text:
+                    found |= names_in(operand.text)
+    variables = {variable.name: variable for variable in module.globals}
+    work = list(found)
+    while work:
+        variable = variables.get(work.pop())
+        more = names_in(variable.init) - found if variable and variable.init else set()
+        found |= more
+        work += more
+    return found
+
+
+def leaves(block: Block):
+    """Every leaf inside `block`, in program order."""
+    for op in block.ops:
+        match op:
+            case Leaf():
+                yield op
+            case Parallel(body=body) | par.For(body=body):
+                yield from leaves(body)
+            case par.If(then=then, otherwise=otherwise):
+                yield from leaves(then)
+                yield from leaves(otherwise)
+            case par.While(before=before, after=after):
+                yield from leaves(before)
+                yield from leaves(after)

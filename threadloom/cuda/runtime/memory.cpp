@@ -1,0 +1,282 @@
+// Memory of every kind: one address space, so "device" memory is aligned host memory.
+#include "runtime.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+
+namespace loom {
+namespace {
+constexpr size_t alignment = 256;  // CUDA promises at least this
+constexpr size_t pitch_alignment = 512;
+
+struct Allocation {
+  size_t bytes;
+  cudaMemoryType type;
+  unsigned flags;
+  bool ours;  // else registered host memory
+};
+
+struct Heap {
+  std::mutex mutex;
+  std::map<const char*, Allocation> allocations;
+};
+Heap& heap() {
+  static Heap* all = new Heap;
+  return *all;
+}
+
+size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
+
+cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags = 0) {
+  if (!p) return failed(cudaErrorInvalidValue);
+  *p = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (bytes > total_bytes()) return failed(cudaErrorMemoryAllocation);
+  void* memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (!memory) return failed(cudaErrorMemoryAllocation);
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  heap().allocations[(char*)memory] = {bytes, type, flags, true};
+  *p = memory;
+  return cudaSuccess;
+}
+
+const std::pair<const char* const, Allocation>* containing(const void* p) {
+  auto& all = heap().allocations;
+  auto after = all.upper_bound((const char*)p);
+  if (after == all.begin()) return nullptr;
+  auto& found = *std::prev(after);
+  return (const char*)p < found.first + found.second.bytes ? &found : nullptr;
+}
+
+cudaError_t release(void* p, bool host) {
+  if (!p) return cudaSuccess;
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto found = heap().allocations.find((char*)p);
+  if (found == heap().allocations.end() || !found->second.ours) return failed(cudaErrorInvalidValue);
+  if (host != (found->second.type == cudaMemoryTypeHost)) return failed(cudaErrorInvalidValue);
+  heap().allocations.erase(found);
+  free(p);
+  return cudaSuccess;
+}
+
+bool valid(cudaMemcpyKind kind) { return (unsigned)kind <= cudaMemcpyDefault; }
+
+// Rows of `width` bytes.
+void copy_rows(char* to, size_t to_pitch, const char* from, size_t from_pitch, size_t width, size_t height) {
+  for (size_t y = 0; y < height; ++y) memmove(to + y * to_pitch, from + y * from_pitch, width);
+}
+void fill_rows(char* p, size_t pitch, int value, size_t width, size_t height) {
+  for (size_t y = 0; y < height; ++y) memset(p + y * pitch, value, width);
+}
+
+size_t row_bytes(const cudaArray& array) { return array.width * array.element_bytes; }
+size_t rows(const cudaArray& array) { return array.height ? array.height : 1; }
+}  // namespace
+
+void copy_3d(const cudaMemcpy3DParms& p) {
+  size_t unit = p.srcArray ? p.srcArray->element_bytes : p.dstArray ? p.dstArray->element_bytes : 1;
+  cudaPitchedPtr from = p.srcPtr, to = p.dstPtr;
+  size_t from_unit = 1, to_unit = 1;
+  if (p.srcArray) from = {p.srcArray->data, row_bytes(*p.srcArray), 0, rows(*p.srcArray)}, from_unit = unit;
+  if (p.dstArray) to = {p.dstArray->data, row_bytes(*p.dstArray), 0, rows(*p.dstArray)}, to_unit = unit;
+  size_t width = p.extent.width * unit;
+  for (size_t z = 0; z < p.extent.depth; ++z) {
+    const char* source = (const char*)from.ptr + p.srcPos.x * from_unit + (p.srcPos.y + (p.srcPos.z + z) * from.ysize) * from.pitch;
+    char* target = (char*)to.ptr + p.dstPos.x * to_unit + (p.dstPos.y + (p.dstPos.z + z) * to.ysize) * to.pitch;
+    copy_rows(target, to.pitch, source, from.pitch, width, p.extent.height);
+  }
+}
+}  // namespace loom
+
+using namespace loom;
+
+struct CUmemPoolHandle_st {
+  unsigned long long release_threshold = 0, used = 0, used_high = 0;
+};
+
+extern "C" {
+cudaError_t cudaMalloc(void** p, size_t bytes) { return allocate(p, bytes, cudaMemoryTypeDevice); }
+cudaError_t cudaMallocHost(void** p, size_t bytes) { return allocate(p, bytes, cudaMemoryTypeHost); }
+cudaError_t cudaHostAlloc(void** p, size_t bytes, unsigned flags) { return allocate(p, bytes, cudaMemoryTypeHost, flags); }
+cudaError_t cudaMallocManaged(void** p, size_t bytes, unsigned flags) {
+  if (bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) return failed(cudaErrorInvalidValue);
+  return allocate(p, bytes, cudaMemoryTypeManaged);
+}
+cudaError_t cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
+  *pitch = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
+  return cudaMalloc(p, *pitch * height);
+}
+cudaError_t cudaMalloc3D(cudaPitchedPtr* p, cudaExtent extent) {
+  *p = {nullptr, 0, extent.width, extent.height};
+  return cudaMallocPitch(&p->ptr, &p->pitch, extent.width, extent.height * extent.depth);
+}
+cudaError_t cudaFree(void* p) { return release(p, false); }
+cudaError_t cudaFreeHost(void* p) { return release(p, true); }
+
+cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned flags) {
+  if (!p || !bytes) return failed(cudaErrorInvalidValue);
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  if (containing(p)) return failed(cudaErrorHostMemoryAlreadyRegistered);
+  heap().allocations[(char*)p] = {bytes, cudaMemoryTypeHost, flags, false};
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* p) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto found = heap().allocations.find((char*)p);
+  if (found == heap().allocations.end() || found->second.ours) return failed(cudaErrorHostMemoryNotRegistered);
+  heap().allocations.erase(found);
+  return cudaSuccess;
+}
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  return host ? (*device = host, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaHostGetFlags(unsigned* flags, void* host) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto* found = containing(host);
+  if (!found || found->second.type != cudaMemoryTypeHost) return failed(cudaErrorInvalidValue);
+  *flags = found->second.flags;
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* all_bytes) {
+  *all_bytes = total_bytes();
+  *free_bytes = (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* p) {
+  if (!attributes) return failed(cudaErrorInvalidValue);
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto* found = containing(p);
+  *attributes = {found ? found->second.type : cudaMemoryTypeUnregistered, found ? 0 : -2, nullptr, nullptr};
+  if (!found) return cudaSuccess;
+  attributes->devicePointer = (void*)p;
+  if (found->second.type != cudaMemoryTypeDevice) attributes->hostPointer = (void*)p;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
+  if (bytes && (!to || !from)) return failed(cudaErrorInvalidValue);
+  return result(enqueue(stream, [=] {
+    if (bytes) memmove(to, from, bytes);
+  }));
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) { return cudaMemcpyAsync(to, from, bytes, kind, nullptr); }
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+}
+cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t bytes) { return cudaMemcpy(to, from, bytes, cudaMemcpyDefault); }
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind,
+                              cudaStream_t stream) {
+  if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
+  if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
+  return result(enqueue(stream, [=] { copy_rows((char*)to, to_pitch, (const char*)from, from_pitch, width, height); }));
+}
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
+  return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
+}
+cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
+  if (!p || !valid(p->kind)) return failed(cudaErrorInvalidValue);
+  return result(enqueue(stream, [copy = *p] { copy_3d(copy); }));
+}
+cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return cudaMemcpy3DAsync(p, nullptr); }
+
+cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
+  if (bytes && !p) return failed(cudaErrorInvalidValue);
+  return result(enqueue(stream, [=] {
+    if (bytes) memset(p, value, bytes);
+  }));
+}
+cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsync(p, value, bytes, nullptr); }
+cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  return result(enqueue(stream, [=] { fill_rows((char*)p, pitch, value, width, height); }));
+}
+cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) { return cudaMemset2DAsync(p, pitch, value, width, height, nullptr); }
+cudaError_t cudaMemset3DAsync(cudaPitchedPtr p, int value, cudaExtent extent, cudaStream_t stream) {
+  return result(enqueue(stream, [=] {
+    for (size_t z = 0; z < extent.depth; ++z) fill_rows((char*)p.ptr + z * p.ysize * p.pitch, p.pitch, value, extent.width, extent.height);
+  }));
+}
+cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent) { return cudaMemset3DAsync(p, value, extent, nullptr); }
+
+// ---- pools: allocation in stream order is allocation now
+cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) { return is_stream(stream) ? cudaMalloc(p, bytes) : failed(cudaErrorInvalidResourceHandle); }
+cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) { return cudaMallocAsync(p, bytes, stream); }
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { cudaFree(p); })); }
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return *pool = new CUmemPoolHandle_st, cudaSuccess; }
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return delete pool, cudaSuccess; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  if (attribute == cudaMemPoolAttrReleaseThreshold) pool->release_threshold = *(unsigned long long*)value;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  if (attribute < cudaMemPoolAttrReleaseThreshold)
+    *(int*)value = 1;
+  else
+    *(unsigned long long*)value = attribute == cudaMemPoolAttrReleaseThreshold ? pool->release_threshold : pool->used;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
+static cudaMemPool_t current_pool = new CUmemPoolHandle_st;
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
+  static cudaMemPool_t standard = new CUmemPoolHandle_st;
+  return *pool = standard, cudaSuccess;
+}
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int) { return *pool = current_pool, cudaSuccess; }
+cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t pool) { return current_pool = pool, cudaSuccess; }
+
+// ---- symbols
+cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+  return symbol ? cudaMemcpyAsync((char*)symbol + offset, from, bytes, kind, stream) : failed(cudaErrorInvalidSymbol);
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
+  return symbol ? cudaMemcpyAsync(to, (const char*)symbol + offset, bytes, kind, stream) : failed(cudaErrorInvalidSymbol);
+}
+cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr);
+}
+cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, nullptr);
+}
+
+// ---- arrays
+cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w, cudaChannelFormatKind kind) { return {x, y, z, w, kind}; }
+cudaError_t cudaMalloc3DArray(cudaArray_t* array, const cudaChannelFormatDesc* format, cudaExtent extent, unsigned flags) {
+  if (!array || !format || !extent.width) return failed(cudaErrorInvalidValue);
+  size_t unit = (size_t)(format->x + format->y + format->z + format->w) / 8;
+  size_t height = extent.height ? extent.height : 1, depth = extent.depth ? extent.depth : 1;
+  void* memory = calloc(extent.width * height * depth, unit);
+  if (!memory) return failed(cudaErrorMemoryAllocation);
+  *array = new cudaArray{memory, extent.width, extent.height, extent.depth, unit, *format, flags};
+  return cudaSuccess;
+}
+cudaError_t cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDesc* format, size_t width, size_t height, unsigned flags) {
+  return cudaMalloc3DArray(array, format, {width, height, 0}, flags);
+}
+cudaError_t cudaFreeArray(cudaArray_t array) {
+  if (array) free(array->data);
+  delete array;
+  return cudaSuccess;
+}
+cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* extent, unsigned* flags, cudaArray_t array) {
+  if (format) *format = array->format;
+  if (extent) *extent = {array->width, array->height, array->depth};
+  if (flags) *flags = array->flags;
+  return cudaSuccess;
+}
+cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* format, cudaArray_const_t array) { return *format = array->format, cudaSuccess; }
+cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x_bytes, size_t y, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpy((char*)to->data + y * row_bytes(*to) + x_bytes, from, bytes, kind);
+}
+cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, size_t x_bytes, size_t y, size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpy(to, (const char*)from->data + y * row_bytes(*from) + x_bytes, bytes, kind);
+}
+cudaError_t cudaMemcpy2DToArray(cudaArray_t to, size_t x_bytes, size_t y, const void* from, size_t pitch, size_t width, size_t height, cudaMemcpyKind kind) {
+  return cudaMemcpy2D((char*)to->data + y * row_bytes(*to) + x_bytes, row_bytes(*to), from, pitch, width, height, kind);
+}
+cudaError_t cudaMemcpy2DFromArray(void* to, size_t pitch, cudaArray_const_t from, size_t x_bytes, size_t y, size_t width, size_t height, cudaMemcpyKind kind) {
+  return cudaMemcpy2D(to, pitch, (const char*)from->data + y * row_bytes(*from) + x_bytes, row_bytes(*from), width, height, kind);
+}
+}

@@ -1,0 +1,52 @@
+// What the parts of our CUDA runtime share. Plain C++17; built once per compiler into the user's cache.
+#pragma once
+#include <loom/prelude.h>
+
+#include <functional>
+#include <mutex>
+#include <string>
+
+namespace loom {
+
+// ---- errors: the last one per thread, and one of the device that stays until the process ends
+cudaError_t failed(cudaError_t error);  // records `error` as this thread's last; returns it
+inline cudaError_t result(cudaError_t error) { return error == cudaSuccess ? error : failed(error); }
+void break_device(cudaError_t error);
+cudaError_t device_error();
+
+// ---- streams: work of a stream is either run at once or, while the stream is being captured, kept in a graph
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+bool is_stream(cudaStream_t stream);
+
+// ---- kernels: what the compiler registers for each (threadloom/cuda/link_host.py writes these tables)
+struct Kernel {
+  const void* stub;  // the address the program knows
+  void (*entry)(void** arguments, const struct Geometry* geometry);
+  const char* name;
+  const int* argument_bytes;
+  int arguments;
+  int static_shared_bytes;
+  int max_threads;
+};
+struct Geometry {
+  unsigned grid[3], block[3], shared_bytes;
+};
+struct Variable {
+  const char* name;
+  void* address;
+  size_t bytes;
+};
+const Kernel* find_kernel(const void* stub);
+const Kernel* find_kernel_by_name(const char* name);
+const Variable* find_variable(const void* address);
+cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream);
+
+// ---- devices
+const cudaDeviceProp& properties();
+extern int architecture;  // __CUDA_ARCH__ of the newest registered code: the device claims to be one of those
+constexpr size_t max_shared_bytes = 232448;  // what the largest device offers after opting in
+
+// ---- memory
+void copy_3d(const cudaMemcpy3DParms& p);
+
+}  // namespace loom

@@ -1,0 +1,251 @@
+// Streams, events and graphs. Work runs in the calling thread, in the order in which it is issued: that is one of the
+// orders CUDA allows for every program that does not wait, inside a kernel, for something the host does later.
+#include "runtime.h"
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <vector>
+
+using Work = std::function<void()>;
+using Clock = std::chrono::steady_clock;
+
+struct CUgraphNode_st {
+  Work work;
+};
+struct CUgraph_st {
+  std::vector<CUgraphNode_st*> nodes;
+  void add(Work work) { nodes.push_back(new CUgraphNode_st{std::move(work)}); }
+};
+struct CUgraphExec_st {
+  std::vector<Work> steps;
+};
+struct CUstream_st {
+  unsigned flags = 0;
+  int priority = 0;
+  CUgraph_st* capture = nullptr;
+  bool owns_capture = false;
+};
+struct CUevent_st {
+  unsigned flags = 0;
+  bool recorded = false;
+  Clock::time_point time;
+  CUgraph_st* capture = nullptr;  // where the event was recorded while capturing
+};
+
+namespace loom {
+namespace {
+struct Live {
+  std::mutex mutex;
+  std::set<CUstream_st*> streams;
+  std::set<CUevent_st*> events;
+  CUstream_st standard;
+};
+Live& live() {
+  static Live* all = new Live;
+  return *all;
+}
+
+CUstream_st* resolve(cudaStream_t stream) {
+  if (!stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread) return &live().standard;
+  std::lock_guard<std::mutex> guard(live().mutex);
+  return live().streams.count(stream) ? stream : nullptr;
+}
+
+CUevent_st* checked(cudaEvent_t event) {
+  std::lock_guard<std::mutex> guard(live().mutex);
+  return live().events.count(event) ? event : nullptr;
+}
+}  // namespace
+
+bool is_stream(cudaStream_t stream) { return resolve(stream) != nullptr; }
+
+cudaError_t enqueue(cudaStream_t stream, Work work) {
+  CUstream_st* known = resolve(stream);
+  if (!known) return cudaErrorInvalidResourceHandle;
+  if (known->capture)
+    known->capture->add(std::move(work));
+  else
+    work();
+  return device_error();
+}
+}  // namespace loom
+
+using namespace loom;
+
+extern "C" {
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  if (!stream || flags > cudaStreamNonBlocking) return failed(cudaErrorInvalidValue);
+  *stream = new CUstream_st;
+  (*stream)->flags = flags;
+  (*stream)->priority = priority;
+  std::lock_guard<std::mutex> guard(live().mutex);
+  live().streams.insert(*stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  std::lock_guard<std::mutex> guard(live().mutex);
+  if (!live().streams.erase(stream)) return failed(cudaErrorInvalidResourceHandle);
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return result(is_stream(stream) ? device_error() : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  CUstream_st* known = resolve(stream);
+  return known ? (*priority = known->priority, cudaSuccess) : failed(cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
+  CUstream_st* known = resolve(stream);
+  return known ? (*flags = known->flags, cudaSuccess) : failed(cudaErrorInvalidResourceHandle);
+}
+// Waiting for an event of a captured stream makes this stream part of the same capture.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  CUstream_st* known = resolve(stream);
+  if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
+  if (event->capture && !known->capture) known->capture = event->capture;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+  return result(enqueue(stream, [=] { callback(stream, cudaSuccess, data); }));
+}
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void*, size_t, unsigned) {
+  return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return result(enqueue(stream, [=] { function(data); }));
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  if (!event) return failed(cudaErrorInvalidValue);
+  *event = new CUevent_st;
+  (*event)->flags = flags;
+  std::lock_guard<std::mutex> guard(live().mutex);
+  live().events.insert(*event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  std::lock_guard<std::mutex> guard(live().mutex);
+  if (!live().events.erase(event)) return failed(cudaErrorInvalidResourceHandle);
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+  CUstream_st* known = resolve(stream);
+  if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
+  event->capture = known->capture;
+  return result(enqueue(stream, [event] {
+    event->recorded = true;
+    event->time = Clock::now();
+  }));
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaEventRecordWithFlags(event, stream, 0); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return result(checked(event) ? device_error() : cudaErrorInvalidResourceHandle); }
+cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  if (!checked(start) || !checked(end) || !start->recorded || !end->recorded) return failed(cudaErrorInvalidResourceHandle);
+  if ((start->flags | end->flags) & cudaEventDisableTiming) return failed(cudaErrorInvalidResourceHandle);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  return cudaSuccess;
+}
+
+// ---- graphs: steps in the order in which they were captured or added, which respects every dependence
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  CUstream_st* known = resolve(stream);
+  if (!known || known == &live().standard) return failed(cudaErrorStreamCaptureUnsupported);
+  if (known->capture) return failed(cudaErrorIllegalState);
+  known->capture = new CUgraph_st;
+  known->owns_capture = true;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  CUstream_st* known = resolve(stream);
+  if (!known || !known->capture) return failed(cudaErrorIllegalState);
+  if (!known->owns_capture) return failed(cudaErrorStreamCaptureUnmatched);
+  *graph = known->capture;
+  std::lock_guard<std::mutex> guard(live().mutex);
+  for (CUstream_st* other : live().streams)
+    if (other->capture == *graph) other->capture = nullptr;
+  for (CUevent_st* event : live().events)
+    if (event->capture == *graph) event->capture = nullptr;
+  known->owns_capture = false;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  CUstream_st* known = resolve(stream);
+  if (!known) return failed(cudaErrorInvalidResourceHandle);
+  *status = known->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) { return *graph = new CUgraph_st, cudaSuccess; }
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  for (CUgraphNode_st* node : graph->nodes) delete node;
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
+  *clone = new CUgraph_st;
+  for (CUgraphNode_st* node : graph->nodes) (*clone)->add(node->work);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  if (nodes)
+    for (size_t i = 0; i < *count && i < graph->nodes.size(); ++i) nodes[i] = graph->nodes[i];
+  *count = graph->nodes.size();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new CUgraphExec_st;
+  for (CUgraphNode_st* node : graph->nodes) (*exec)->steps.push_back(node->work);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, cudaSuccess; }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return result(enqueue(stream, [steps = exec->steps] {
+    for (const Work& step : steps) step();
+  }));
+}
+
+static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, Work work) {
+  graph->add(std::move(work));
+  if (node) *node = graph->nodes.back();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaKernelNodeParams* p) {
+  const Kernel* kernel = find_kernel(p->func);
+  if (!kernel) return failed(cudaErrorInvalidDeviceFunction);
+  std::vector<std::vector<char>> values;
+  for (int i = 0; i < kernel->arguments; ++i) {
+    const char* at = (const char*)p->kernelParams[i];
+    values.emplace_back(at, at + kernel->argument_bytes[i]);
+  }
+  return add_node(node, graph, [=, params = *p]() mutable {
+    std::vector<void*> pointers;
+    for (auto& value : values) pointers.push_back(value.data());
+    launch(params.func, params.gridDim, params.blockDim, pointers.data(), params.sharedMemBytes, nullptr);
+  });
+}
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaMemcpy3DParms* p) {
+  return add_node(node, graph, [copy = *p] { copy_3d(copy); });
+}
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, void* to, const void* from, size_t bytes,
+                                     cudaMemcpyKind) {
+  return add_node(node, graph, [=] { memmove(to, from, bytes); });
+}
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaMemsetParams* p) {
+  return add_node(node, graph, [fill = *p] {
+    for (size_t y = 0; y < fill.height; ++y)
+      for (size_t x = 0; x < fill.width; ++x) memcpy((char*)fill.dst + y * fill.pitch + x * fill.elementSize, &fill.value, fill.elementSize);
+  });
+}
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaHostNodeParams* p) {
+  return add_node(node, graph, [call = *p] { call.fn(call.userData); });
+}
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t) {
+  return add_node(node, graph, [] {});
+}
+}

@@ -1,0 +1,92 @@
+"""Our CUDA runtime as a library: C++ sources in the package, compiled once per compiler into the user's cache.
+
+cudart.o              what `loom cc` links into executables and shared libraries
+libcudart_static.a    the same, for build systems (where an archiver is installed)
+libcudart.so          for build systems that say -lcudart
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from threadloom import env
+from threadloom.cuda import clang
+from threadloom.cuda.front import HEADERS
+from threadloom.errors import InternalError
+
+SOURCES = Path(__file__).parent / "runtime"
+_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=default", "-w", "-I", str(HEADERS))
+
+
+@lru_cache(maxsize=1)
+def folder() -> Path:
+    """The folder that holds the built libraries, building them where they are not there yet."""
+    compiler = clang.find()
+    base = env.cache_folder()
+    parent = base / "cuda-runtime" if base else Path(tempfile.mkdtemp(prefix="loom-runtime-"))
+    built = parent / _key(compiler)
+    if not (built / "libcudart.so").exists():
+        _build(built, compiler)
+    return built
+
+
+def static_object() -> Path:
+    return folder() / "cudart.o"
+
+
+def _key(compiler: clang.Compiler) -> str:
+    digest = hashlib.sha256(repr((compiler.command, compiler.major, compiler.flags, _FLAGS)).encode())
+    for path in sorted([*SOURCES.iterdir(), *(HEADERS / "loom").iterdir()]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()[:20]
+
+
+def _build(built: Path, compiler: clang.Compiler) -> None:
+    """Compile beside the place and rename, so that two builders at once do no harm."""
+    built.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=built.parent, prefix="building-"))
+    try:
+        sources = sorted(SOURCES.glob("*.cpp"))
+        with ThreadPoolExecutor(2) as pool:
+            objects = list(pool.map(lambda source: _object(source, work, compiler), sources))
+        whole = work / "cudart.o"
+        _run(compiler, ["-r", "-nostdlib", "-o", str(whole), *map(str, objects), *link_flags(compiler)])
+        _archive(work / "libcudart_static.a", whole)
+        shared = ["-shared", "-o", str(work / "libcudart.so"), str(whole), "-lm", "-lpthread"]
+        _run(compiler, [*shared, *link_flags(compiler)])
+        os.replace(work, built)
+    except OSError:
+        if not (built / "libcudart.so").exists():
+            raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def link_flags(compiler: clang.Compiler) -> list[str]:
+    """The karellen wheel brings its own linker; others use the system's."""
+    return ["-fuse-ld=lld", "-rtlib=libgcc", "-unwindlib=libgcc"] if compiler.origin == "karellen" else []
+
+
+def _object(source: Path, work: Path, compiler: clang.Compiler) -> Path:
+    target = work / (source.stem + ".o")
+    _run(compiler, [*_FLAGS, "-c", str(source), "-o", str(target)])
+    return target
+
+
+def _run(compiler: clang.Compiler, arguments: list[str]) -> None:
+    run = compiler.run(arguments)
+    if run.returncode:
+        raise InternalError(f"our CUDA runtime does not build: {run.stderr[:2000]}")
+
+
+def _archive(path: Path, member: Path) -> None:
+    """For build systems that say -lcudart_static; `loom cc` links the object itself and needs no archiver."""
+    if archiver := shutil.which("ar") or shutil.which("llvm-ar"):
+        subprocess.run([archiver, "rcs", str(path), str(member)], check=True, capture_output=True)

@@ -1,0 +1,80 @@
+"""What the device does differently from LLVM and from this CPU, restored on clang's raw device IR.
+
+| operation                  | device                 | LLVM / x86           | here                                 |
+|----------------------------|------------------------|----------------------|--------------------------------------|
+| shift by the width or more | 0, or the sign (ashr)  | poison / modulo      | compare and select, variable shifts  |
+| integer division by zero   | all ones, no trap      | trap                 | another divisor, then select         |
+| INT_MIN / -1               | INT_MIN                | trap                 | as above                             |
+| float to integer, too big  | saturates, NaN gives 0 | poison               | -fno-strict-float-cast-overflow      |
+| a * b + c                  | one rounding           | as the flags say     | -ffp-contract=fast-honor-pragmas     |
+
+Must run before any LLVM pass: the first constant folding already exploits poison. Works on text, line by line, because
+clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The last two rows are in
+front.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAME = r'%(?:[-\w$.]+|"[^"]*")'
+_SHIFT = re.compile(
+    rf"^  (?P<name>{_NAME}) = (?P<op>shl|lshr|ashr)(?: nuw| nsw| exact)* i(?P<bits>8|16|32|64) "
+    rf"(?P<value>[^ ,]+), (?P<amount>{_NAME})(?P<rest>.*)$",
+    re.MULTILINE,
+)
+_DIVIDE = re.compile(
+    rf"^  (?P<name>{_NAME}) = (?P<op>sdiv|udiv|srem|urem)(?: exact)? i(?P<bits>8|16|32|64) "
+    rf"(?P<value>[^ ,]+), (?P<divisor>{_NAME}|0|-1)(?P<rest>.*)$",
+    re.MULTILINE,
+)
+
+
+def restore(device_ir: str) -> str:
+    """`device_ir` with the device's meaning of shifts and integer division made explicit."""
+    return _DIVIDE.sub(_division, _SHIFT.sub(_shift, device_ir))
+
+
+def _part(name: str, what: str) -> str:
+    """A new name made from an instruction's: `%x` -> `%x.what`, `%"a b"` -> `%"a b.what"`."""
+    if name.endswith('"'):
+        return f'{name[:-1]}.{what}"'
+    return f"%v{name[1:]}.{what}" if name[1:].isdigit() else f"{name}.{what}"
+
+
+def _shift(match: re.Match[str]) -> str:
+    name, op, bits, value, amount = match["name"], match["op"], match["bits"], match["value"], match["amount"]
+    rest, small = match["rest"], _part(name, "small")
+    lines = [f"{small} = icmp ult i{bits} {amount}, {bits}{rest}"]
+    safe = _part(name, "amount")
+    if op == "ashr":
+        lines.append(f"{safe} = select i1 {small}, i{bits} {amount}, i{bits} {int(bits) - 1}{rest}")
+        lines.append(f"{name} = ashr i{bits} {value}, {safe}{rest}")
+    else:
+        shifted = _part(name, "shifted")
+        lines.append(f"{safe} = select i1 {small}, i{bits} {amount}, i{bits} 0{rest}")
+        lines.append(f"{shifted} = {op} i{bits} {value}, {safe}{rest}")
+        lines.append(f"{name} = select i1 {small}, i{bits} {shifted}, i{bits} 0{rest}")
+    return "\n".join("  " + line for line in lines)
+
+
+def _division(match: re.Match[str]) -> str:
+    name, op, bits, value, divisor = match["name"], match["op"], match["bits"], match["value"], match["divisor"]
+    rest = match["rest"]
+    zero, safe, raw = _part(name, "zero"), _part(name, "divisor"), _part(name, "quotient")
+    lines = [f"{zero} = icmp eq i{bits} {divisor}, 0{rest}"]
+    unsafe = zero
+    if op.startswith("s"):
+        minus, least, overflow, unsafe = (_part(name, part) for part in ("minus", "least", "overflow", "unsafe"))
+        lines += [
+            f"{minus} = icmp eq i{bits} {divisor}, -1{rest}",
+            f"{least} = icmp eq i{bits} {value}, {-(1 << (int(bits) - 1))}{rest}",
+            f"{overflow} = and i1 {minus}, {least}{rest}",
+            f"{unsafe} = or i1 {zero}, {overflow}{rest}",
+        ]
+    # Dividing by 1 instead gives INT_MIN / -1 = INT_MIN and a remainder of 0, as on the device.
+    lines.append(f"{safe} = select i1 {unsafe}, i{bits} 1, i{bits} {divisor}{rest}")
+    lines.append(f"{raw} = {op} i{bits} {value}, {safe}{rest}")
+    by_zero = "-1" if op.endswith("div") else value
+    lines.append(f"{name} = select i1 {zero}, i{bits} {by_zero}, i{bits} {raw}{rest}")
+    return "\n".join("  " + line for line in lines)
