@@ -57,7 +57,7 @@ def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump) ->
     """Barriers and collectives lowered, entries added."""
     from threadloom.cuda.lower import pipeline
 
-    lowered = pipeline.lower(raised.module, lambda step, module: dump(f"{step.name}.par", _par_text(module)))
+    lowered = pipeline.lower(raised.module, hook=lambda name, _, after: dump(f"{name}.par", _par_text(after))).module
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)

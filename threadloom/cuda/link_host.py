@@ -79,7 +79,7 @@ _LAST_PRIORITY = 65535
 
 
 def explicit_constructors(host_ir: str) -> str:
-    """`llvm.global_ctors` as pointers in .init_array: llvmlite's code generator would use .ctors, which nobody reads."""
+    """`llvm.global_ctors` as pointers in .init_array: llvmlite's code generator knows only .ctors."""
     found = _CONSTRUCTORS.search(host_ir)
     if found is None:
         return host_ir

@@ -1,4 +1,4 @@
-"""Control flow of every shape becomes structured par that computes the same: cfg text is run by LLVM, par by the JIT."""
+"""Control flow of every shape becomes structured par that computes the same: LLVM runs the cfg, the JIT the par."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU semantics on raw IR: the text is changed as the table in semantics.py says, and LLVM computes the device's values."""
+"""GPU semantics on raw IR: changed as the table in semantics.py says, LLVM computes the device's values."""
 
 from __future__ import annotations
 
