@@ -16,7 +16,7 @@ from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import Device
 from threadloom.sched.check_data import DataChecker, check_exit, check_issued
 from threadloom.sched.check_findings import Finding, Findings
-from threadloom.sched.check_order import OrderBuilder, check_progress
+from threadloom.sched.check_order import Order, OrderBuilder, check_progress
 from threadloom.sched.check_phases import check_counts, check_phases
 from threadloom.sched.check_static import check_static
 from threadloom.sched.check_trips import trip_cases
@@ -41,19 +41,25 @@ def check(program: SProgram, device: Device | None = None, *, first_only: bool =
 
 def check_execution(program: SProgram, device: Device, trips: Trips, findings: Findings) -> None:
     """Check the executions with these trip counts."""
-    eus = cluster_eus(program)
+    check_execution_of(program, device, trips, findings, cluster_eus(program))
+
+
+def check_execution_of(
+    program: SProgram, device: Device, trips: Trips, findings: Findings, eus: int
+) -> tuple[Order, DataChecker]:
+    """Likewise; also gives the order of events and the demands that were checked on it."""
     text = str(trips)
     builder = OrderBuilder(program, device, streams(program, trips, eus))
     order = builder.build()
     check_counts(order, builder.signals, findings, text)
-    if not check_progress(order, builder.signals, findings, text):
-        return
-    check_phases(order, findings, text)
-    places = Places(program)
-    checker = DataChecker(program, order, Reference(program, trips, places), eus, findings, text)
-    checker.check()
-    check_issued(checker)
-    check_exit(order, findings, text)
+    proceeds = check_progress(order, builder.signals, findings, text)
+    checker = DataChecker(program, order, Reference(program, trips, Places(program)), eus, findings, text)
+    if proceeds:
+        check_phases(order, findings, text)
+        checker.check()
+        check_issued(checker)
+        check_exit(order, findings, text)
+    return order, checker
 
 
 def cluster_eus(program: SProgram) -> int:

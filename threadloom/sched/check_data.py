@@ -43,12 +43,28 @@ class Access:
         return parts and (self.share == other.share or ALL in (self.share, other.share))
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`first` must be done before `second` starts, for the sake of `buffer`; `kind`: "read" or "overwrite"."""
+
+    kind: str
+    first: Run
+    second: Run
+    buffer: str
+
+    @property
+    def key(self) -> tuple[str, str, TaskInstance, str, TaskInstance, str]:
+        """The same demand in another program has the same key."""
+        return (self.kind, self.buffer, self.first.who, self.first.step.role, self.second.who, self.second.step.role)
+
+
 class DataChecker:
     """Checks one execution (`order`) of `program` against `reference`."""
 
     def __init__(self, program: SProgram, order: Order, reference: Reference, eus: int, findings: Findings, trips: str):
         self.program, self.order, self.reference, self.eus = program, order, reference, eus
         self.findings, self.trips = findings, trips
+        self.demands: list[Demand] = []
         self.places: Places = reference.places
         self.implicit = implicit_tasks(program)
         self.workers = [role.name for role in program.roles if role.kind == "worker"]
@@ -136,6 +152,7 @@ class DataChecker:
                 )
                 self.report("no-writer", message, content.task, reader.run.who.task, reader.buffer, reader.run)
         for write in meeting:
+            self.demands.append(Demand("read", write.run, reader.run, reader.buffer))
             if not self._done_before(write, reader):
                 who = f"{reader.run.who} in {reader.run.step.role}"
                 message = f"{who} may start before {write.run.who} has written slot {reader.slot}"
@@ -152,6 +169,7 @@ class DataChecker:
     def _check_overwrite(self, access: Access, write: Access) -> None:
         if access.run is write.run:
             return  # an update in place reads the slot itself
+        self.demands.append(Demand("overwrite", access.run, write.run, write.buffer))
         if not self._done_before(access, write):
             verb = "still write" if access.writes else "still read"
             message = (

@@ -11,18 +11,33 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from threadloom.machine.model import Completion
-from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Prefetch, Section, Signal, SProgram, Wait, Why
+from threadloom.sched.ops import (
+    Arrive,
+    Buffer,
+    Fence,
+    Inner,
+    Instr,
+    Issue,
+    Prefetch,
+    Section,
+    Signal,
+    SProgram,
+    Wait,
+    Why,
+)
 from threadloom.sched.semantics import GROUPS, describe
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`program` after `operator` at `site`; `buffer`: the buffer it concerns, where it concerns one."""
+    """`program` after `operator` at `site`; src -> dst over `buffer`: the edge that the changed instruction serves."""
 
     operator: str
     site: str
     program: SProgram
     buffer: str = ""
+    src: str = ""
+    dst: str = ""
 
     def __str__(self) -> str:
         return f"{self.operator} at {self.site}"
@@ -75,7 +90,11 @@ def _with(program: SProgram, site: _Site, instrs: list[Instr]) -> SProgram:
 
 
 def _mutant(operator: str, program: SProgram, site: _Site, instrs: list[Instr]) -> Mutant:
-    return Mutant(operator, str(site), _with(program, site, instrs), buffer_of(site.instr))
+    made = Mutant(operator, str(site), _with(program, site, instrs))
+    match site.instr:
+        case Wait(reason=reason) | Arrive(reason=reason) | Fence(reason=reason):
+            return replace(made, buffer=reason.buffer, src=reason.src, dst=reason.dst)
+    return made
 
 
 def _replaced(operator: str, program: SProgram, site: _Site, instr: Instr) -> Mutant:
@@ -95,13 +114,6 @@ def _moved(operator: str, program: SProgram, site: _Site, to: int) -> Mutant:
     instr = instrs.pop(site.at)
     instrs.insert(to, instr)
     return _mutant(operator, program, site, instrs)
-
-
-def buffer_of(instr: Instr) -> str:
-    match instr:
-        case Wait(reason=reason) | Arrive(reason=reason) | Fence(reason=reason):
-            return reason.buffer
-    return ""
 
 
 def _signals(program: SProgram) -> dict[str, Signal]:
@@ -276,7 +288,7 @@ def fewer_slots(program: SProgram) -> Iterator[Mutant]:
         if buffer.slots > 1:
             buffers = list(program.buffers)
             buffers[at] = replace(buffer, slots=buffer.slots - 1)
-            yield Mutant("fewer-slots", f"buffer {buffer.name}", replace(program, buffers=tuple(buffers)), buffer.name)
+            yield _buffer_mutant("fewer-slots", program, buffers, buffer.name)
 
 
 @operator
@@ -308,7 +320,7 @@ def no_multicast(program: SProgram) -> Iterator[Mutant]:
         if buffer.multicast > 1:
             buffers = list(program.buffers)
             buffers[at] = replace(buffer, multicast=1)
-            yield Mutant("no-multicast", f"buffer {buffer.name}", replace(program, buffers=tuple(buffers)), buffer.name)
+            yield _buffer_mutant("no-multicast", program, buffers, buffer.name)
 
 
 def _changed_signals(program: SProgram, name: str, change: Callable[[Signal], list[Signal]]) -> Iterator[Mutant]:
@@ -318,6 +330,9 @@ def _changed_signals(program: SProgram, name: str, change: Callable[[Signal], li
         for changed in change(signal):
             signals = list(program.signals)
             signals[at] = changed
-            yield Mutant(
-                name, f"signal {signal.name}: {changed}", replace(program, signals=tuple(signals)), signal.name
-            )
+            text = f"signal {signal.name}: slots {changed.slots}, arrivals {changed.arrivals}, bytes {changed.bytes}"
+            yield Mutant(name, text, replace(program, signals=tuple(signals)))
+
+
+def _buffer_mutant(name: str, program: SProgram, buffers: list[Buffer], buffer: str) -> Mutant:
+    return Mutant(name, f"buffer {buffer}", replace(program, buffers=tuple(buffers)), buffer)

@@ -426,7 +426,7 @@ class Simulation:
             now = self._look(use, operation)
             if use.seen is None:
                 use.seen = now
-            if id(use.slot) not in written and now != use.seen:
+            if id(use.slot) not in written and not _same(now, use.seen):
                 raise _Failure(
                     "torn-read",
                     f"{operation.who} in {operation.step.role}: {use.buffer.name} was overwritten while it was read",
@@ -453,6 +453,11 @@ class Simulation:
         """What the executor knows to be right for this instance; None where it does not."""
         known = getattr(self.executor, "expected", None)
         return known(operation.who, operation.part) if known is not None else None
+
+
+def _same(a: Cells, b: Cells) -> bool:
+    """Whether the very same contents lie there (contents are compared as objects: two loads may give equal values)."""
+    return a.keys() == b.keys() and all(a[cell] is b[cell] for cell in a)
 
 
 def _preference(adversary: Adversary, move: _Thread | _Operation) -> tuple[int, int]:

@@ -1,0 +1,63 @@
+"""Every mutation operator at its first site of the straight Hopper product; all sites are the slow suite's business."""
+
+from __future__ import annotations
+
+import pytest
+from check_plans import gemm_core, gemm_hopper
+
+from threadloom.errors import InternalError
+from threadloom.machine.devices import device
+from threadloom.sched.mutate import OPERATORS, Mutant, mutants
+from threadloom.sched.survivors import try_mutants
+
+H200 = device("h200")
+
+
+def test_operators_cover_the_kinds_of_mistakes():
+    assert len(OPERATORS) >= 20
+    assert {"drop-wait", "more-pending", "drop-fence", "fewer-slots", "wrong-phase", "wrong-bytes"} <= set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATORS) - {"no-multicast"}))
+def test_mutants_are_refused_or_explained(name):
+    program = gemm_hopper(slots=2, persistent=False)
+    found = list(OPERATORS[name](program))
+    assert found, "the operator applies nowhere"
+    report = try_mutants(program, H200, found[:: max(1, len(found) // 3)])
+    assert [str(s) for s in report.unexplained] == []
+    assert [str(k.finding) for k in report.unnamed] == []
+
+
+def test_a_lost_multicast_is_refused():
+    program = gemm_hopper(slots=2, cluster=2, persistent=False)
+    report = try_mutants(program, H200, OPERATORS["no-multicast"](program))
+    assert len(report.killed) == 1 and not report.survivors
+
+
+def test_refusals_name_edge_and_buffer():
+    program = gemm_hopper(slots=2, persistent=False)
+    report = try_mutants(program, H200, list(OPERATORS["drop-wait"](program))[:2])
+    edges = {(k.finding.src, k.finding.dst, k.finding.buffer) for k in report.killed}
+    assert edges & {("load_a", "load_a", "a"), ("dot", "load_a", "a"), ("dot", "load_b", "b")}
+
+
+def test_a_redundant_wait_survives_with_its_reason():
+    """The loop has waited for its last product already: the wait before the epilogue is implied."""
+    program = gemm_hopper(slots=2, persistent=False)
+    drops = [m for m in OPERATORS["drop-wait"](program) if (m.src, m.dst) == ("dot", "cast")]
+    report = try_mutants(program, H200, drops[:1])
+    assert not report.killed
+    assert "dot[0] in worker0 before cast[0] in worker0 (acc0) is" in report.survivors[0].argument
+    assert "worker0 waits mma at 0" in report.survivors[0].argument
+
+
+def test_a_serial_program_has_few_ways_to_be_wrong():
+    report = try_mutants(gemm_core(), device("cpu"), mutants(gemm_core()))
+    assert len(report.killed) >= 10 and not report.unexplained and not report.unnamed
+    assert "swap-order" in str(report)
+
+
+def test_mutants_of_a_refused_program_prove_nothing():
+    broken = gemm_hopper(slots=1)
+    with pytest.raises(InternalError, match="itself refused"):
+        try_mutants(broken, H200, [Mutant("none", "nowhere", broken)])
