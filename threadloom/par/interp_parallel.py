@@ -32,13 +32,16 @@ class Rendezvous:
     """A call that several work-items of a `level` region do together.
 
     group_of(item, args): linear numbers of the items that `item` needs, itself included; those that have ended are
-    not waited for. combine(args by item): the answer of each item.
+    not waited for. combine(args by item): the answer of each item. together: those of the group that wait at this call
+    now are enough (which lanes run together). orders: it is a barrier of the level as well.
     """
 
     callee: str
     level: Level
     group_of: Callable[[int, tuple[InterpValue, ...]], frozenset[int]]
     combine: Callable[[Mapping[int, tuple[InterpValue, ...]]], Mapping[int, InterpValue]]
+    together: bool = False
+    orders: bool = False
 
 
 class Item:
@@ -119,19 +122,22 @@ class Region:
 
     def _meet(self) -> bool:
         """Finish one rendezvous of this level that is complete, or that can never be."""
-        for number, waiting in self.waiting.items():
-            rendezvous = self._rendezvous_at(waiting)
-            if rendezvous is None:
-                continue
+        called = [(number, waiting, found) for number, waiting in self.waiting.items()
+                  if (found := self._rendezvous_at(waiting)) is not None]  # fmt: skip
+        for number, waiting, rendezvous in sorted(called, key=lambda one: one[2].together):
             needed = rendezvous.group_of(number, waiting.args) & self.running.keys()
             present = [other for other in needed if other in self.waiting and self.waiting[other].at is waiting.at]
-            if len(present) < len(needed):
+            if len(present) < len(needed) and not rendezvous.together:
                 if any(other not in self.waiting for other in needed):
                     continue
                 if any(_level(self.waiting[other]) is None for other in needed - set(present)):
                     continue  # another rendezvous goes first
                 self._report([waiting.at], f"{rendezvous.callee} waits for work-items that do not come")
             answers = rendezvous.combine({other: self.waiting[other].args for other in sorted(present)})
+            if rendezvous.orders:
+                for other in present:
+                    self.items[other].barriers += 1
+                    self.items[other].moved()
             for other in sorted(present):
                 self._advance(other, answers.get(other, 0))
             return True
