@@ -294,15 +294,16 @@ class KernelMaker:
         scope.varying.append(b.call(f"loom.shfl.sync.{kind}.i32", operands, I32, name=kind))
 
     def ballot(self, scope: Scope) -> None:
+        """Among all lanes, or among those that are here where others may stand aside."""
         b = self.b
-        mask = b.const(I32, self.random.choice([-1, 0x0FF0FF0F]))
+        mask = b.const(I32, -1) if self.divergence == 0 else b.call("loom.activemask", [], I32, name="active")
         kind = self.random.choice(["vote.sync.ballot", "vote.sync.any", "vote.sync.all", "vote.sync.uni", "activemask",
                                    "match.sync.any.i32", "match.sync.all.i32", "reduce.sync.add.i32",
-                                   "reduce.sync.max.i32", "syncwarp"])  # fmt: skip
+                                   "reduce.sync.max.i32", "reduce.sync.xor.i32", "syncwarp"])  # fmt: skip
         if kind == "syncwarp":
-            self.reconverge()
+            b.call("loom.syncwarp", [mask])
         elif kind == "activemask":
-            scope.varying.append(b.call("loom.activemask", [], I32, name="active"))
+            scope.varying.append(mask)
         else:
             value = b.and_(self.pick(scope), 3)
             scope.varying.append(b.call(f"loom.{kind}", [mask, value], I32, name="warp"))

@@ -1,0 +1,99 @@
+"""Random kernels with barriers give the same results in the interpreter before and after every pass, and compiled."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+
+import numpy as np
+import pytest
+from property.cuda_lower_kernels import make_kernel
+
+from threadloom.cuda.check.rendezvous import cuda_rendezvous
+from threadloom.cuda.lower.pipeline import lower
+from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
+from threadloom.par.interp import interpret
+from threadloom.par.ops import Level, Module
+from threadloom.par.text import print_module
+from threadloom.par.walk import walk
+from threadloom.targets.cpu.jit import CompileOptions, compile_module
+
+SHAPES = [(1, 1), (1, 5), (1, 33), (2, 20), (1, 64), (3, 7), (4, 16)]
+BLOCKS = 2
+
+
+def _arguments(seed: int) -> tuple[np.ndarray, np.ndarray, int, int, int]:
+    chosen = random.Random(seed)
+    ny, nx = chosen.choice(SHAPES)
+    x = np.array([chosen.randint(-50, 50) for _ in range(BLOCKS * ny * nx)], np.int32)
+    same = np.full(16, chosen.randint(0, 9), np.int32)
+    return x, same, chosen.randint(0, 4), ny, nx
+
+
+def _diverged(file: int, line: int) -> int:
+    raise AssertionError(f"threads diverged at line {line}")
+
+
+def _interpreted(module: Module, seed: int, clean: bool = False) -> np.ndarray:
+    x, same, m, ny, nx = _arguments(seed)
+    out = np.zeros(len(x), np.int32)
+    outcome = interpret(module, "k", [x, same, out, m, BLOCKS, ny, nx], rendezvous=cuda_rendezvous(),
+                        externals={DIVERGENT_BARRIER: _diverged})  # fmt: skip
+    assert not clean or not outcome.findings, "\n".join(map(str, outcome.findings)) + print_module(module)
+    return out
+
+
+def _compiled(module: Module, seed: int, optimize: bool) -> np.ndarray:
+    x, same, m, ny, nx = _arguments(seed)
+    out, report = np.zeros(len(x), np.int32), []
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(lambda file, line: report.append(line))
+    imports = {DIVERGENT_BARRIER: ctypes.cast(callback, ctypes.c_void_p).value}
+    code = compile_module(module, CompileOptions(optimize=optimize), imports)
+    kernel = code.function("k", None, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 4)
+    kernel(x.ctypes.data, same.ctypes.data, out.ctypes.data, m, BLOCKS, ny, nx)
+    assert not report, f"threads diverged at lines {report}"
+    return out
+
+
+def _runs_alone(module: Module) -> bool:
+    """Between the two passes on warps, barriers among lanes stand in divergent code, which only the split gives a
+    meaning."""
+    return not any(
+        getattr(op, "level", None) is Level.LANES or getattr(op, "scope", None) is Level.LANES
+        for function in module.functions
+        if function.body
+        for op in walk(function.body)
+    )
+
+
+def check_kernel(seed: int, warps: bool, every_pass: bool = True, optimize: bool = False) -> None:
+    module = make_kernel(seed, warps)
+    expected = _interpreted(module, seed, clean=not warps)
+
+    def hook(name: str, before: Module, after: Module) -> None:
+        if every_pass and (name == "split-lanes" or _runs_alone(after)):
+            assert np.array_equal(_interpreted(after, seed), expected), f"{name} changes seed {seed}"
+
+    lowered = lower(module, hook=hook).module
+    assert np.array_equal(_compiled(lowered, seed, optimize), expected), f"compiled code differs on seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_kernels_with_barriers(seed: int) -> None:
+    check_kernel(seed, warps=False)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kernels_with_warp_operations(seed: int) -> None:
+    check_kernel(seed, warps=True)
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_optimised_code(seed: int) -> None:
+    check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1400))
+def test_many_kernels(seed: int) -> None:
+    check_kernel(seed, warps=bool(seed % 2), every_pass=seed % 4 < 2, optimize=seed % 3 == 0)
