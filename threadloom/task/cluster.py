@@ -1,17 +1,12 @@
-"""Second step of building the sTask-graph: the operations of one loop body become sTasks.
-
-Every operation gets a level: how many times its value had to pass through something that is not vector code (a dot,
-an inner loop) after passing through vector code. Vector operations of one level that hang together are one sTask.
-Since levels never fall along a path, no sTask needs a value that depends on itself.
-"""
+"""Second step of building the sTask-graph: the operations of one loop body become sTasks."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
 
-from threadloom.errors import InternalError
 from threadloom.task.flatten import Guards, Item, LoopBody
+from threadloom.task.groups import Node, fuse, ordered
 from threadloom.task.ops import Kind, Method, STask
 from threadloom.tile.canonicalize import depends_on_axes
 from threadloom.tile.ops import (
@@ -26,8 +21,6 @@ from threadloom.tile.ops import (
     Load,
     Map,
     Op,
-    Reduce,
-    Scan,
     Store,
     Subscript,
 )
@@ -45,19 +38,6 @@ class Made:
     loop: int | None = None
 
 
-@dataclass(slots=True)
-class _Node:
-    """A group of operations on its way to an sTask. `at` is the place of its first operation."""
-
-    at: int
-    kind: Kind | None  # None: an inner loop
-    ops: list[Op]
-    guards: Guards
-    loop: int | None
-    reads: set[str]
-    writes: set[str]
-
-
 def cluster(body: LoopBody, bodies: list[LoopBody], granularity: str, taken: set[str]) -> list[Made]:
     """The sTasks and inner loops of `body`."""
     repeated = _repeated_ops(bodies)
@@ -65,10 +45,12 @@ def cluster(body: LoopBody, bodies: list[LoopBody], granularity: str, taken: set
     items = [i for i in body.items if not results_in(i.op, repeated) or results_in(i.op, structural)]
     nodes = _accumulating_dots([_node(at, i, bodies, repeated) for at, i in enumerate(items)], body)
     _scalars_from_tiles(nodes, body)
-    nodes = _merge(nodes, _groups(nodes, granularity))
+    if body.id == 0:
+        _set_depths(nodes, body, repeated)
+    nodes = fuse(nodes, split=granularity == "split")
     names = set(taken)
     made = []
-    for node in _ordered(nodes):
+    for node in ordered(nodes):
         if node.kind is None:
             made.append(Made(None, node.guards, node.loop))
         else:
@@ -121,14 +103,14 @@ def _structural(bodies: list[LoopBody]) -> set[str]:
     return needed | {v.name for b in bodies for c in b.carried for v in (c[0], c[2])}
 
 
-def _node(at: int, item: Item, bodies: list[LoopBody], repeated: dict[str, Op]) -> _Node:
+def _node(at: int, item: Item, bodies: list[LoopBody], repeated: dict[str, Op]) -> Node:
     if item.loop is not None:
         reads, writes = _loop_effects(item.loop, bodies)
-        return _Node(at, None, [], item.guards, item.loop, reads | {c for c, _ in item.guards}, writes)
+        return Node(at, None, [], item.guards, item.loop, reads | {c for c, _ in item.guards}, writes)
     op = item.op
     reads = {v.name for o in _with_repeats([op], repeated) for v in operands(o)} - repeated.keys()
     reads |= {c for c, _ in item.guards}
-    return _Node(at, _kind(op), [op], item.guards, None, reads, {r.name for r in results(op)})
+    return Node(at, _kind(op), [op], item.guards, None, reads, {r.name for r in results(op)})
 
 
 def _loop_effects(loop: int, bodies: list[LoopBody]) -> tuple[set[str], set[str]]:
@@ -167,9 +149,9 @@ def _is_gather(subscripts: tuple[Subscript, ...]) -> bool:
     return any(t.value is not None and t.value.type.axes for s in subscripts for t in s.terms)
 
 
-def _accumulating_dots(nodes: list[_Node], body: LoopBody) -> list[_Node]:
+def _accumulating_dots(nodes: list[Node], body: LoopBody) -> list[Node]:
     """Give a dot the addition to a carried value that is its result's only use."""
-    readers: dict[str, list[_Node]] = {}
+    readers: dict[str, list[Node]] = {}
     for node in nodes:
         for name in node.reads:
             readers.setdefault(name, []).append(node)
@@ -193,125 +175,32 @@ def _accumulating_dots(nodes: list[_Node], body: LoopBody) -> list[_Node]:
     return [n for n in nodes if id(n) not in gone]
 
 
-def _scalars_from_tiles(nodes: list[_Node], body: LoopBody) -> None:
+def _scalars_from_tiles(nodes: list[Node], body: LoopBody) -> None:
     """Rank-0 code on what vector code made (a row's sum) belongs to the vector code."""
     made = {arg.name for _, arg, _, _ in body.carried}
-    for at in _topological(nodes, _makers(nodes)):
-        node = nodes[at]
+    for node in ordered(nodes):
         if node.kind is Kind.SCALAR and not isinstance(node.ops[0], Load) and node.reads & made:
             node.kind = Kind.VECTOR
         if node.kind is not Kind.SCALAR:
             made |= node.writes
 
 
-# ---------------------------------------------------------------- groups
-
-
-def _groups(nodes: list[_Node], granularity: str) -> list[int]:
-    """For each node the number of its group; only vector nodes and scalar nodes share groups."""
-    makers = _makers(nodes)
-    level, after_vector, out_level, part = {}, {}, {}, {}
-    group = list(range(len(nodes)))
-    order = _topological(nodes, makers)
-    for at in order:
-        node = nodes[at]
-        before = [p for p in _predecessors(node, makers)]
-        level[at] = max(
-            (out_level[p] + (nodes[p].guards != node.guards and _is_vector(nodes[p])) for p in before), default=0
-        )
-        after_vector[at] = any(after_vector[p] or _is_vector(nodes[p]) for p in before)
-        out_level[at] = level[at] + (not _is_vector(node) and after_vector[at])
-        if granularity == "split":
-            same = [p for p in before if _is_vector(nodes[p]) and level[p] == level[at]]
-            part[at] = max((part[p] + isinstance(nodes[p].ops[0], Reduce | Scan) for p in same), default=0)
-        if node.kind not in (Kind.VECTOR, Kind.SCALAR):
-            continue
-        for p in before:
-            if _same_group(nodes, p, at, level, part):
-                _join(group, p, at)
-    return [_root(group, at) for at in range(len(nodes))]
-
-
-def _is_vector(node: _Node) -> bool:
-    return node.kind is Kind.VECTOR
-
-
-def _same_group(nodes: list[_Node], a: int, b: int, level: dict[int, int], part: dict[int, int]) -> bool:
-    if nodes[a].kind is not nodes[b].kind or nodes[a].guards != nodes[b].guards or level[a] != level[b]:
-        return False
-    if not part:
-        return True
-    return part[a] == part[b] and _space(nodes[a].ops[0]) == _space(nodes[b].ops[0])
-
-
-def _space(op: Op) -> frozenset[str]:
-    """The axes an operation iterates over."""
-    return frozenset(a for v in (*results(op), *operands(op)) for a in v.type.axes)
-
-
-def _makers(nodes: list[_Node]) -> dict[str, list[int]]:
-    """Who makes each value (both branches of a condition may)."""
-    makers: dict[str, list[int]] = {}
-    for at, node in enumerate(nodes):
-        for name in node.writes:
-            makers.setdefault(name, []).append(at)
-    return makers
-
-
-def _predecessors(node: _Node, makers: dict[str, list[int]]) -> list[int]:
-    return [m for name in sorted(node.reads) for m in makers.get(name, [])]
-
-
-def _topological(nodes: list[_Node], makers: dict[str, list[int]]) -> list[int]:
-    """Indices in an order where makers come first; earliest in the program first among those that are ready."""
-    waiting = {at: {p for p in _predecessors(n, makers) if p != at} for at, n in enumerate(nodes)}
-    order: list[int] = []
-    while waiting:
-        ready = [at for at, before in waiting.items() if not before]
-        if not ready:
-            raise InternalError("the operations of a loop depend on one another in a circle")
-        first = min(ready, key=lambda at: nodes[at].at)
-        order.append(first)
-        del waiting[first]
-        for before in waiting.values():
-            before.discard(first)
-    return order
-
-
-def _root(group: list[int], at: int) -> int:
-    while group[at] != at:
-        at = group[at]
-    return at
-
-
-def _join(group: list[int], a: int, b: int) -> None:
-    a, b = _root(group, a), _root(group, b)
-    group[max(a, b)] = min(a, b)
-
-
-def _merge(nodes: list[_Node], groups: list[int]) -> list[_Node]:
-    merged: dict[int, _Node] = {}
-    for node, root in zip(nodes, groups, strict=True):
-        if root not in merged:
-            merged[root] = node
-            continue
-        target = merged[root]
-        target.ops += node.ops
-        target.reads |= node.reads
-        target.writes |= node.writes
-    for node in merged.values():
-        node.reads -= node.writes - {c for c, _ in node.guards}
-    return list(merged.values())
-
-
-def _ordered(nodes: list[_Node]) -> list[_Node]:
-    return [nodes[at] for at in _topological(nodes, _makers(nodes))]
+def _set_depths(nodes: list[Node], body: LoopBody, repeated: dict[str, Op]) -> None:
+    """How many of the grid's axes must be known before a node can run: scalar code that bounds an axis must not be
+    fused with code that looks at that axis."""
+    position = {a.axis.name: at + 1 for at, a in enumerate(body.axes)}
+    depth_of: dict[str, int] = {}
+    for node in ordered(nodes):
+        axes = {a for op in _with_repeats(node.ops, repeated) for a in depends_on_axes(op)}
+        own = max((position.get(a, 0) for a in axes), default=0)
+        node.depth = max([own, *(depth_of.get(name, 0) for name in node.reads)])
+        depth_of.update(dict.fromkeys(node.writes, node.depth))
 
 
 # ---------------------------------------------------------------- sTasks
 
 
-def _task(node: _Node, body: LoopBody, bodies: list[LoopBody], repeated: dict[str, Op], names: set[str]) -> STask:
+def _task(node: Node, body: LoopBody, bodies: list[LoopBody], repeated: dict[str, Op], names: set[str]) -> STask:
     ops = tuple(_with_repeats(node.ops, repeated))
     writes = _written(node, bodies)
     axes: dict[str, None] = {}
@@ -325,7 +214,7 @@ def _task(node: _Node, body: LoopBody, bodies: list[LoopBody], repeated: dict[st
     )
 
 
-def _written(node: _Node, bodies: list[LoopBody]) -> tuple[str, ...]:
+def _written(node: Node, bodies: list[LoopBody]) -> tuple[str, ...]:
     """The values that somebody outside the sTask reads."""
     inside = {id(op) for op in node.ops}
     outside = _structural(bodies)
@@ -337,7 +226,7 @@ def _written(node: _Node, bodies: list[LoopBody]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in made if name in outside))
 
 
-def _name(node: _Node, writes: tuple[str, ...], names: set[str]) -> str:
+def _name(node: Node, writes: tuple[str, ...], names: set[str]) -> str:
     """Kind and the user's name of what it makes: load_a, dot_acc, vector_p, store_out."""
     match node.ops[-1]:
         case Store(tensor=tensor) | AtomicAdd(tensor=tensor):
@@ -357,7 +246,7 @@ def _name(node: _Node, writes: tuple[str, ...], names: set[str]) -> str:
     return name
 
 
-def _methods(node: _Node) -> tuple[Method, ...]:
+def _methods(node: Node) -> tuple[Method, ...]:
     match node.kind:
         case Kind.LOAD:
             bulk = (Method.BULK_COPY,) if _is_box(node.ops[0].subscripts) else ()
