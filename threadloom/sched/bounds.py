@@ -40,8 +40,8 @@ def _resource(problem: Problem) -> dict[str, int]:
 
 
 def in_space(problem: Problem, space: Space) -> list[Pool]:
-    """Pools that take from `space`: its role's own ones, or all shared ones."""
-    return [p for p in problem.pools if p.space == space.name and p.role == space.role]
+    """Pools that take from `space`: its role's own ones, or everybody's where the memory is the EU's."""
+    return [p for p in problem.pools if p.space == space.name and space.role in ("", p.role)]
 
 
 def _memory(problem: Problem, space: Space) -> int:
@@ -73,7 +73,7 @@ def most_slots(problem: Problem, pool: Pool) -> int:
     """The most slots `pool` gets if every other pool of its space has one."""
     if pool.fixed:
         return 1
-    space = next((s for s in problem.spaces if s.name == pool.space and s.role == pool.role), None)
+    space = next((s for s in problem.spaces if s.name == pool.space and s.role in ("", pool.role)), None)
     if space is None:
         return 1
     others = sum(p.bytes for p in in_space(problem, space)) - pool.bytes

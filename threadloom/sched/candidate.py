@@ -35,6 +35,7 @@ class Context:
     strides_ok: dict[str, bool]
     scalars: BoundScalars
     moved_bytes: float
+    tile_map: TileMap
     measured: Measured | None = None
     granularity: str = ""
 
@@ -54,13 +55,14 @@ class Candidate:
     partition: Partition
     sizes: Sizes
     placement: Placement
+    costs: Costs
     problems: dict[int, Problem]
     grid: Grid
     bounds: dict[int, dict[str, int]]
-    floor_ns: float  # no schedule of this partition is faster
-    serial_ns: float  # without any overlap
+    floor_ns: float = 0.0  # no schedule of this partition is faster
     schedules: dict[int, Modulo] | None = None
     predicted_ns: float = 0.0
+    simulated_ns: float = 0.0  # 0: not simulated
 
     @property
     def ii(self) -> int:
@@ -68,34 +70,60 @@ class Candidate:
         made = self.schedules or {}
         return next((m.ii for loop, m in reversed(made.items()) if m.problem.nodes and loop != 0), 0)
 
+    @property
+    def serial_ns(self) -> float:
+        """Predicted time without any overlap."""
+        one = {loop: serial(p, {x.name: 1 for x in p.pools}) for loop, p in self.problems.items()}
+        return _time(self, one)
+
 
 def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
-    """Everything but the schedule; memory is checked here."""
+    """Everything but the schedule; memory is checked here, before anything costly is built."""
     graph, device = context.graph, context.device
     sizes = sizes_of(graph, partition, context.whole)
     placement = place(graph, partition, sizes, device, context.strides_ok)
+    tiles = context.tile_map
+    spaces = free_spaces(graph, placement, device, tiles)
+    if (short := _shortage(graph, placement, tiles, spaces)) is not None:
+        return Rejected(partition, *short)
     parallel = frozenset(a for a in grid_axes(graph) if a not in partition.sequential)
-    costs = Costs(graph, placement, sizes, device, context.measured, parallel)
-    problems: dict[int, Problem] = {}
-    spaces = free_spaces(graph, placement, sizes, device, costs.tile_map)
-    for loop in graph.loops:
-        for space in spaces[loop.id]:
-            if space.free_bytes < 0:
-                owner = f" of {space.role}" if space.role else ""
-                return Rejected(partition, f"memory:{space.name}", f"{-space.free_bytes} bytes too many{owner}")
-        problems[loop.id] = build(loop.id, graph, placement, costs, spaces[loop.id])
+    costs = Costs(graph, placement, sizes, device, tiles, context.measured, parallel)
+    problems = {loop.id: build(loop.id, graph, placement, costs, spaces[loop.id]) for loop in graph.loops}
     bounds = {loop: lower_bounds(problem) for loop, problem in problems.items()}
     for found in bounds.values():
         worst = max(found, key=lambda name: found[name], default="")
         if worst and found[worst] >= UNBOUNDED:
-            family = worst.partition("@")[0]
-            return Rejected(partition, family, "one slot for each buffer does not fit")
+            return Rejected(partition, worst.partition("@")[0], "no initiation interval satisfies it")
     grid = grid_of(graph, sizes, context.scalars)
     partition = replace(partition, longest_first=grid.uneven)
-    made = Candidate(context, partition, sizes, placement, problems, grid, bounds, 0.0, 0.0)
+    made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds)
     made.floor_ns = _time(made, _at_bounds(problems, bounds))
-    made.serial_ns = _time(made, {k: serial(p, {x.name: 1 for x in p.pools}) for k, p in problems.items()})
     return made
+
+
+def _shortage(
+    graph: TaskGraph, placement: Placement, tiles: TileMap, spaces: dict[int, tuple[Space, ...]]
+) -> tuple[str, str] | None:
+    """(family, numbers) where a memory cannot hold one slot of each buffer."""
+    for loop in graph.loops:
+        for space in spaces[loop.id]:
+            own = sum(
+                p.bytes_per_slot * (1 if p.shared or space.role else len(_workers(placement)))
+                for p in placement.places.values()
+                if p.space == space.name and not p.carried and _home(tiles, p.tile, graph) == loop.id
+                and space.role in ("", *placement.units[tiles.tile(p.tile).producers[0]].roles)
+            )  # fmt: skip
+            if own > space.free_bytes:
+                owner = f" of {space.role}" if space.role else ""
+                where = f"loop {loop.id}" if loop.id else "the grid body"
+                return f"memory:{space.name}", f"{where} needs {own} bytes{owner} beside what {space.free_bytes} leaves"
+    return None
+
+
+def _home(tiles: TileMap, tile: str, graph: TaskGraph) -> int:
+    """The loop whose instances make the tile (0 for one that nothing makes)."""
+    producers = tiles.tile(tile).producers
+    return tiles.loop_of_task[producers[0]] if producers else 0
 
 
 def _at_bounds(problems: dict[int, Problem], bounds: dict[int, dict[str, int]]) -> dict[int, Modulo]:
@@ -147,9 +175,7 @@ def program_of(
 # ---------------------------------------------------------------- memory by live range
 
 
-def free_spaces(
-    graph: TaskGraph, placement: Placement, sizes: Sizes, device: Device, tiles: TileMap
-) -> dict[int, tuple[Space, ...]]:
+def free_spaces(graph: TaskGraph, placement: Placement, device: Device, tiles: TileMap) -> dict[int, tuple[Space, ...]]:
     """Per loop what is left of each memory for buffers whose instances that loop makes.
 
     Buffers of the EU's memory are never shared, so each loop gets what other loops' buffers (one slot each) leave.
@@ -177,9 +203,7 @@ def _outside_bytes(graph: TaskGraph, placement: Placement, tiles: TileMap, loop:
     """One slot of each buffer of the memory that another loop makes, or that is carried."""
     total = 0
     for held in placement.places.values():
-        tile = tiles.tile(held.tile)
-        home = graph.task(tile.producers[0]).loop if tile.producers else 0
-        if held.space == space and (held.carried or home != loop):
+        if held.space == space and (held.carried or _home(tiles, held.tile, graph) != loop):
             total += held.bytes_per_slot * (1 if held.shared else len(_workers(placement)))
     return total
 

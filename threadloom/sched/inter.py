@@ -76,18 +76,23 @@ def trips_of(loop: Loop, sizes: Sizes, scalars: BoundScalars, position: dict[str
 # ---------------------------------------------------------------- time
 
 
-def tile_cycles(graph: TaskGraph, schedules: dict[int, Modulo], trips: dict[int, int], persistent: bool) -> float:
-    """Cycles that one tile keeps its EU busy."""
-    return _loop_cycles(graph, graph.loops[0], schedules, {**trips, 0: 1})
+class TileTime:
+    """Cycles that one tile keeps its EU busy, as a function of its trip counts."""
 
+    def __init__(self, graph: TaskGraph, schedules: dict[int, Modulo]):
+        self._loops = {loop.id: (loop.id, tuple(inner_loops(loop))) for loop in graph.loops}
+        self._times = {k: (m.length, m.ii) if m.problem.nodes else (0, 0) for k, m in schedules.items()}
+        self._root = graph.loops[0].id
 
-def _loop_cycles(graph: TaskGraph, loop: Loop, schedules: dict[int, Modulo], trips: dict[int, int]) -> float:
-    made, count = schedules[loop.id], trips.get(loop.id, 1)
-    if count <= 0:
-        return 0.0
-    own = made.length + (count - 1) * made.ii if made.problem.nodes else 0.0
-    children = {other.id: other for other in graph.loops}
-    return own + count * sum(_loop_cycles(graph, children[c], schedules, trips) for c in inner_loops(loop))
+    def cycles(self, trips: dict[int, int]) -> float:
+        return self._of(self._root, {**trips, self._root: 1})
+
+    def _of(self, loop: int, trips: dict[int, int]) -> float:
+        count = trips.get(loop, 1)
+        if count <= 0:
+            return 0.0
+        length, ii = self._times[loop]
+        return length + (count - 1) * ii + count * sum(self._of(c, trips) for c in self._loops[loop][1])
 
 
 def launch_ns(
@@ -100,11 +105,16 @@ def launch_ns(
     moved_bytes: float,
 ) -> float:
     """Predicted time of the whole launch."""
-    per_cycle = 1.0 / device.clock_ghz.value
-    times = [(n, tile_cycles(graph, schedules, trips, partition.persistent)) for n, trips in grid.classes]
+    one = TileTime(graph, schedules)
+    times = [(n, one.cycles(trips)) for n, trips in grid.classes]
     busiest = spread(times, device.eu_count, dynamic=partition.longest_first)
+    return launch_ns_of(device, busiest, moved_bytes)
+
+
+def launch_ns_of(device: Device, busiest_cycles: float, moved_bytes: float) -> float:
+    """From the cycles of the busiest EU and the bytes that cross the memory bus."""
     memory_ns = moved_bytes / device.dram_bytes_per_s.value * 1e9
-    return max(busiest * per_cycle, memory_ns) + int(device.fact("launch_ns", 0))
+    return max(busiest_cycles / device.clock_ghz.value, memory_ns) + int(device.fact("launch_ns", 0))
 
 
 def spread(times: list[tuple[int, float]], eus: int, dynamic: bool) -> float:

@@ -214,7 +214,8 @@ def _place(
         free[space] -= -(-full // device.memory(space).granule_bytes) * device.memory(space).granule_bytes
         return Place(tile.name, space, layout, full, shared=False, carried=tile.carried is not None)
     space, layout = _gpu_place(tile, producers, users, units, sizes, device)
-    shared = space == "smem"
+    own_parts = sizes.split in tile.type.axes and all(units[t.name].split for t in (*producers, *users))
+    shared = space == "smem" and not own_parts
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None)
 
 

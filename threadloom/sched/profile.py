@@ -25,13 +25,10 @@ class Costs:
     placement: Placement
     sizes: Sizes
     device: Device
+    tile_map: TileMap
     measured: Measured | None = None
     parallel_axes: frozenset[str] = frozenset()
-    tile_map: TileMap = field(init=False)
     _memo: dict[str, Cycles] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.tile_map = TileMap(self.graph)
 
     def of(self, task: STask) -> Cycles:
         if task.name not in self._memo:

@@ -11,21 +11,25 @@ Source: PipeThreader, section 5 (joint search over tile sizes and pipeline order
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from threadloom.errors import CompileError, slug
+from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
 from threadloom.sched import greedy
 from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
+from threadloom.sched.check import check
 from threadloom.sched.coalesce_accumulators import coalesce_accumulators
+from threadloom.sched.coalesce_in_place import coalesce_in_place
 from threadloom.sched.costs import Measured
 from threadloom.sched.cut_late_inputs import cut_late_inputs
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import Partition, SProgram
 from threadloom.sched.partition import partitions
+from threadloom.sched.rank import simulated_ns, worth_simulating
 from threadloom.sched.sizes import BoundScalars, axis_extents
+from threadloom.sched.tile_map import TileMap
 from threadloom.sched.tuning_choices import decide
 from threadloom.task.ops import TaskGraph
 from threadloom.tile.ops import Kernel
@@ -33,6 +37,7 @@ from threadloom.tile.ops import Kernel
 FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
 UNKNOWN_POLICY = slug("unknown-policy", "the named scheduling policy does not exist")
 POLICIES = ("joint", "decoupled", "optimal")
+MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first: keeps plans the same on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +96,39 @@ def plan(
     if not scheduled:
         raise _nowhere(contexts[0].graph, machine, rejected)
     scheduled.sort(key=lambda c: c.predicted_ns)
-    best = scheduled[0]
-    prefetch, decisions = decide(best)
-    program = program_of(best, _policy_name(best, policy), prefetch, decisions)
+    program = _best_program(scheduled, policy, rejected)
+    if program is None:
+        raise InternalError(f"no plan of {contexts[0].graph.kernel.name} for {machine.name} could be proved")
     counts = Counts(total, len(fitting), len(scheduled), max(order_count(c.graph) for c in contexts))
     reasons: dict[str, int] = {}
     for item in rejected:
         reasons[item.family] = reasons.get(item.family, 0) + 1
     spent = time.monotonic() - started
     return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, spent > limit_s, reasons)
+
+
+def _best_program(scheduled: list[Candidate], policy: str, rejected: list[Rejected]) -> SProgram | None:
+    """The first proved plan; by simulation where the static prediction is doubtful, else by prediction.
+
+    `scheduled` is left in that order, without what was refused.
+    """
+    for made in worth_simulating(scheduled):
+        made.simulated_ns = simulated_ns(made, _program(made, policy))
+    scheduled.sort(key=lambda c: (c.simulated_ns == 0.0, c.simulated_ns, c.predicted_ns))
+    while scheduled:
+        program = _program(scheduled[0], policy)
+        findings = check(program, scheduled[0].context.device)
+        if not findings:
+            return program
+        rejected.append(Rejected(scheduled[0].partition, "unproved", str(findings[0])))
+        del scheduled[0]
+    return None
+
+
+def _program(made: Candidate, policy: str) -> SProgram:
+    prefetch, decisions = decide(made)
+    program = program_of(made, _policy_name(made, policy), prefetch, decisions)
+    return replace(program, predicted_ns=made.simulated_ns) if made.simulated_ns else program
 
 
 def graphs_of(kernel: Kernel | TaskGraph, granularity: str | None, device: Device) -> list[tuple[str, TaskGraph]]:
@@ -112,7 +141,7 @@ def graphs_of(kernel: Kernel | TaskGraph, granularity: str | None, device: Devic
     names = (granularity,) if granularity else GRANULARITIES[:1] if device.arch == "cpu" else GRANULARITIES
     made = {}
     for name in names:
-        graph = coalesce_accumulators(cut_late_inputs(build_task_graph(kernel, name)))
+        graph = coalesce_in_place(coalesce_accumulators(cut_late_inputs(build_task_graph(kernel, name))))
         if all(graph.tasks != other.tasks for other in made.values()):
             made[name] = graph
     return list(made.items())
@@ -129,7 +158,8 @@ def context_of(
         extent = inner if isinstance(inner, int) else dims[inner]
         strides_ok[tensor.name] = len(tensor.dims) < 2 or tensor.dtype.bytes_for(extent) % granule == 0
     moved = moved_bytes(graph, whole, dims)
-    return Context(graph, dims, whole, device, strides_ok, BoundScalars(graph, dims), moved, measured, granularity)
+    scalars = BoundScalars(graph, dims)
+    return Context(graph, dims, whole, device, strides_ok, scalars, moved, TileMap(graph), measured, granularity)
 
 
 def _bounded(contexts: list[Context], only: Partition | None) -> tuple[list[Candidate], list[Rejected], int]:
@@ -152,7 +182,7 @@ def _search(fitting: list[Candidate], policy: str, deadline: float) -> tuple[lis
     if policy == "decoupled":
         ranked = sorted(fitting, key=lambda c: c.serial_ns)
     else:
-        ranked = sorted(fitting, key=lambda c: (c.floor_ns, c.serial_ns))
+        ranked = sorted(fitting, key=lambda c: c.floor_ns)
     done: list[Candidate] = []
     rejected: list[Rejected] = []
     best = float("inf")
@@ -163,8 +193,8 @@ def _search(fitting: list[Candidate], policy: str, deadline: float) -> tuple[lis
         if made.floor_ns >= best:
             rejected.append(Rejected(made.partition, "bound", f"at least {made.floor_ns:.0f} ns, best {best:.0f} ns"))
             continue
-        if done and time.monotonic() > deadline:
-            rejected.append(Rejected(made.partition, "time-limit", "not scheduled within the time limit"))
+        if done and (len(done) >= MOST_SCHEDULED or time.monotonic() > deadline):
+            rejected.append(Rejected(made.partition, "time-limit", f"after {len(done)} partitions with better bounds"))
             continue
         planned = schedule(made, scheduler)
         if isinstance(planned, Rejected):

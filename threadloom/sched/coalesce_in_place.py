@@ -1,0 +1,65 @@
+"""Lets a vector sTask write its result over an operand that nobody needs afterwards.
+
+    before:  e = exp2(s - top) in tile e, last use of tile s          after: both in tile s, one place
+
+Registers are what limits attention tiles: two score tiles of 64x128 f32 take half of a warpgroup's. Done where both
+tiles have the same axes and dtype and live within one loop, and every other reader of the operand is done before the
+sTask can start (a chain of dependences leads from it to the sTask).
+Needs: a task graph. Source: ours; FlashAttention-3 does it by hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from threadloom.task.ops import Kind, STask, TaskGraph, Tile
+
+
+def coalesce_in_place(graph: TaskGraph) -> TaskGraph:
+    tiles = {t.name: t for t in graph.tiles}
+    for task in graph.tasks:
+        if task.kind is Kind.VECTOR and task.loop != 0:
+            for result in [t for t in tiles.values() if t.producers == (task.name,)]:
+                operand = next((t for t in tiles.values() if _can_share(t, result, task, graph)), None)
+                if operand is not None:
+                    tiles[operand.name] = _joined(operand, result)
+                    del tiles[result.name]
+    return graph if len(tiles) == len(graph.tiles) else replace(graph, tiles=tuple(tiles.values()))
+
+
+def _can_share(operand: Tile, result: Tile, task: STask, graph: TaskGraph) -> bool:
+    if operand == result or operand.carried is not None or result.carried is not None:
+        return False
+    if operand.type.dtype != result.type.dtype or set(operand.type.axes) != set(result.type.axes):
+        return False
+    if not operand.type.axes or task.name not in operand.consumers or not operand.producers:
+        return False
+    touched = (*operand.producers, *operand.consumers, *result.consumers)
+    if any(graph.task(t).loop != task.loop for t in touched):
+        return False
+    if any(graph.task(t).kind in (Kind.LOAD, Kind.GATHER) for t in operand.producers):
+        return False  # a loaded tile lies in memory that the copy engine fills ahead
+    same_instance = all(e.distance == 0 for e in graph.edges if e.value in (operand.name, *operand.values))
+    others = [t for t in operand.consumers if t != task.name]
+    return same_instance and all(_leads_to(other, task.name, graph) for other in others)
+
+
+def _leads_to(src: str, dst: str, graph: TaskGraph) -> bool:
+    """Whether a chain of dependences of one iteration leads from src to dst."""
+    reached, frontier = {src}, [src]
+    while frontier:
+        at = frontier.pop()
+        for edge in graph.edges:
+            if edge.src == at and edge.distance == 0 and edge.dst not in reached:
+                reached.add(edge.dst)
+                frontier.append(edge.dst)
+    return dst in reached
+
+
+def _joined(operand: Tile, result: Tile) -> Tile:
+    return replace(
+        operand,
+        producers=tuple(dict.fromkeys((*operand.producers, *result.producers))),
+        consumers=tuple(dict.fromkeys((*operand.consumers, *result.consumers))),
+        values=tuple(dict.fromkeys((operand.name, *operand.values, result.name, *result.values))),
+    )
