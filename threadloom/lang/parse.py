@@ -42,6 +42,7 @@ from threadloom.tile.ops import (
     Yield,
 )
 from threadloom.tile.uses import operands, results, walk
+from threadloom.tile.verify import verify
 
 CARRIED_TYPE = slug("carried-type", "a variable changes axes or dtype from one iteration of a stream to the next")
 LOOP_FORM = slug("loop-form", "a `for` over something else than tl.grid, tl.stream or range, or with wrong targets")
@@ -452,6 +453,7 @@ def parse_kernel(
         Tensor(t.name, t.dims, t.dtype, Access.INOUT if t.name in builder.accumulated else t.access) for t in outputs
     ]
     kernel = Kernel(name, (*tensors, *outputs), scalars, tuple(builder.axes.values()), body, origin.loc(origin.node))
+    verify(kernel)
     return Parsed(kernel, tuple(builder.formulas.values()))
 
 
