@@ -17,6 +17,11 @@ class Writer:
     def line(self, text: str = "") -> None:
         self._lines.append(" " * (self._indent * self._depth) + text if text else "")
 
+    def line_once(self, text: str) -> None:
+        """`text`, unless the last line is it already (comments aside)."""
+        if not self._lines or self._lines[-1].strip().split("  //")[0] != text:
+            self.line(text)
+
     def lines(self, text: str) -> None:
         for one in text.splitlines():
             self.line(one)

@@ -86,6 +86,16 @@ def capability(ordinal: int = 0) -> tuple[int, int]:
     return major, minor
 
 
+@lru_cache(maxsize=16)
+def multiprocessors(ordinal: int = 0) -> int:
+    """SMs of the device."""
+    driver = _driver()
+    context(ordinal)
+    device = check(driver.cuDeviceGet(ordinal), "opening the device")
+    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    return check(driver.cuDeviceGetAttribute(attribute, device), "reading the device")
+
+
 # ---------------------------------------------------------------- tensor maps
 
 _MAP_TYPES = {

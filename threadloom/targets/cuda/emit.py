@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from threadloom.sched.ops import Role, SProgram
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.copy import TensorFacts
-from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.dot import descriptor_base, worker_rows
+from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.issue import declare_tile_values
 from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
-from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.wgmma import wrapper
 from threadloom.task.ops import Kind
 from threadloom.tile import ops as tile
@@ -89,7 +89,9 @@ def _emit_head(w: Writer, plan: KernelPlan, threads: int, shared_bytes: int) -> 
     w.note(f"tiles: {tiles}; {p.partition.workers} workers, {threads} threads, {shared_bytes} bytes of shared memory")
     for loop in p.loops:
         if loop.loop:
-            w.note(f"loop {loop.loop}: one iteration every {loop.ii_cycles:.0f} cycles, {loop.stages} stages (predicted)")
+            w.note(
+                f"loop {loop.loop}: one iteration every {loop.ii_cycles:.0f} cycles, {loop.stages} stages (predicted)"
+            )
     w.line('#include "sm90.cuh"')
 
 
@@ -118,7 +120,11 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
         if b.space != "smem":
             continue
         shared = plan.shared_tiles[b.name]
-        shape = " x ".join(str(e) for _, e in shared.row_axes) + f" x {shared.columns}" if shared.row_axes else shared.columns
+        shape = (
+            " x ".join(str(e) for _, e in shared.row_axes) + f" x {shared.columns}"
+            if shared.row_axes
+            else shared.columns
+        )
         w.line(f"const u32 {shared.base} = smem + {at};  // {b.slots} slots of {shape} {shared.dtype.name}, {b.layout}")
         at += _up(b.slots * shared.bytes_per_slot, ALIGN_BYTES)
     for s in plan.rings:

@@ -50,9 +50,7 @@ def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[I
     if (instr.completes, instr.stage) not in e.expected:
         e.expected.add((instr.completes, instr.stage))
         together = [
-            i.task
-            for i in instrs
-            if isinstance(i, Issue) and i.completes == instr.completes and i.stage == instr.stage
+            i.task for i in instrs if isinstance(i, Issue) and i.completes == instr.completes and i.stage == instr.stage
         ]
         e.scope.writer.line(f"barrier_expect({entry}, {sum(e.plan.issued_bytes(t) for t in together)});")
     slot = e.slot(loop.id, shared.slots, instr.stage)
@@ -81,8 +79,9 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     if isinstance(operands[1], Registers):
         raise InternalError(f"{task.name}: the column operand of a product must be in shared memory")
     accumulate = "1" if e.plan.accumulates(task) else "0"
+    e.scope.writer.line_once("mma_fence();")
     emit_dot(e.scope, dot, operands[0], operands[1], held, (slots[0], slots[1]), accumulate, e.plan.used)
-    e.scope.writer.line("mma_commit();")
+    e.commit()
 
 
 def accumulator_of(e: RoleEmitter, task: STask, result: tile.Value) -> Registers:
@@ -107,13 +106,28 @@ def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             held = vector.declare(e.scope, value, e.plan.layouts[name])
             emit_read_shared(e.scope, shared, held, _slot_of(e, loop, name, shared.slots, instr.stage))
     known = e.scope.registers
-    ops = tuple(o for o in task.ops if o.result.type.axes or o.result.name not in known)
+    packed = _packed_casts(e, task)
+    ops = tuple(
+        o for o in task.ops if (o.result.type.axes or o.result.name not in known) and o.result.name not in packed
+    )
     update = _updated_in_place(e, task)
-    for name, home in update.items():
-        known[name] = replace(known[home], dtype=e.plan.value(name).type.dtype)
-    vector.emit_vector(e.scope, ops, e.plan.layouts, frozenset(task.writes))
     for name in task.writes:
-        _settle(e, name)
+        if name in update:
+            known[name] = replace(known[update[name]], dtype=e.plan.value(name).type.dtype)
+        elif e.plan.carried_home(name) is not None and set(e.plan.same_place(name)) & set(task.reads):
+            known.pop(name, None)  # the old content is still read: the new one moves in when the task is done
+    kept = frozenset(task.writes) | {o.arg.name for o in packed.values()}
+    vector.emit_vector(e.scope, ops, e.plan.layouts, kept, e.plan.read_last_by(task))
+    for name in task.writes:
+        if name in packed:
+            _pack(e, e.plan.value(name), known[packed[name].arg.name])
+        else:
+            _settle(e, name)
+
+
+def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:
+    """Casts that make a packed operand: rounding and packing are one instruction."""
+    return {o.result.name: o for o in task.ops if isinstance(o, tile.Cast) and e.plan.is_packed(o.result.name)}
 
 
 def _updated_in_place(e: RoleEmitter, task: STask) -> dict[str, str]:
@@ -160,6 +174,15 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> None:
 
 def declare_tile_values(e: RoleEmitter) -> None:
     """Arrays that live over loop iterations: carried values and packed operands, declared once per tile."""
+    _declare_arrays(e)
+    for buffer in e.plan.program.buffers:
+        if buffer.role == e.role.name:
+            held = [e.scope.registers[v] for v in e.plan.tiles.tile(buffer.tile).values if v in e.scope.registers]
+            if held:
+                e.scope.registers[f"buffer:{buffer.name}"] = held[0]
+
+
+def _declare_arrays(e: RoleEmitter) -> None:
     for loop in e.plan.program.graph.loops:
         for quadruple in loop.carried:
             home = e.plan.carried_home(quadruple[0].name)
@@ -176,6 +199,9 @@ def declare_tile_values(e: RoleEmitter) -> None:
     for task in e.plan.tasks.values():
         if task.kind is Kind.DOT and e.plan.carried_home(e.plan.dot_result(task).name) is None:
             accumulator_of(e, task, e.plan.dot_result(task))
+    for value in e.plan.values_across_passes(e.role.name):
+        if value.name not in e.scope.registers and value.name in e.plan.layouts and value.type.axes:
+            vector.declare(e.scope, value, e.plan.layouts[value.name])
 
 
 def _store(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:

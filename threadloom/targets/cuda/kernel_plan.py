@@ -198,17 +198,16 @@ class KernelPlan:
 
     def _shared(self, b: Buffer) -> SharedTile:
         op = next(
-            o
-            for name in self.tiles.tile(b.tile).producers
-            for o in self.tasks[name].ops
-            if isinstance(o, tile.Load)
+            o for name in self.tiles.tile(b.tile).producers for o in self.tasks[name].ops if isinstance(o, tile.Load)
         )
         column = self.contiguous_axis(op)
         if column is None:
             raise InternalError(f"{b.name} is loaded by bulk copies but has no contiguous axis")
         rows = tuple((a, self.padded(a)) for a in op.result.type.axes if a != column)
         swizzled = b.layout == "swizzle-128"
-        return SharedTile("smem_" + c_name(b.name), op.result.type.dtype, rows, column, self.padded(column), b.slots, swizzled)
+        return SharedTile(
+            "smem_" + c_name(b.name), op.result.type.dtype, rows, column, self.padded(column), b.slots, swizzled
+        )
 
     def padded(self, axis: str) -> int:
         """Extent of `axis` in shared memory: what the products that read it need."""
@@ -235,6 +234,30 @@ class KernelPlan:
 
     def shared_tile_of_load(self, op: tile.Load) -> SharedTile | None:
         return self.shared_tile(op.result.name) if self.tiles.of(op.result.name) else None
+
+    def values_across_passes(self, role: str) -> list[tile.Value]:
+        """Values that one pass of a role's loop leaves for a later one, or a loop for what follows it."""
+        stage = {
+            i.task: i.stage for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)
+        }
+        made: dict[str, tile.Value] = {}
+        writer = {name: t for t in self.tasks.values() for name in t.writes}
+        for t in self.tasks.values():
+            for name in t.reads:
+                source = writer.get(name)
+                if source is None or source.kind is Kind.SCALAR or self.shared_tile(name) is not None:
+                    continue
+                if source.loop != t.loop or stage.get(source.name, 0) != stage.get(t.name, 0):
+                    made[name] = self.values[name]
+        return list(made.values())
+
+    def read_last_by(self, task: STask) -> frozenset[str]:
+        """Values that only `task` reads and that no later iteration needs."""
+        readers: dict[str, set[str]] = {}
+        for t in self.tasks.values():
+            for name in t.reads:
+                readers.setdefault(name, set()).add(t.name)
+        return frozenset(n for n in task.reads if readers[n] == {task.name} and self.carried_home(n) is None)
 
     def load_op(self, task: str) -> tile.Load:
         return next(o for o in self.tasks[task].ops if isinstance(o, tile.Load))

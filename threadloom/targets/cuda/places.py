@@ -126,7 +126,9 @@ class Places:
                 stop = variable
             self.starts[name] = start
             span = stop if start == "0" else f"max({stop} - {start}, 0)"
-            counts.append((name, self._ceil(span if a.stop is None or start != "0" else f"max({stop}, 0)", extent), stop))
+            counts.append(
+                (name, self._ceil(span if a.stop is None or start != "0" else f"max({stop}, 0)", extent), stop)
+            )
         self._stops = {name: stop for name, _, stop in counts}
         variable = self.scope.fresh("count")
         if len(counts) > 1:

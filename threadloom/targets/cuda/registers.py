@@ -18,6 +18,7 @@ class Registers:
     dtype: Dtype
     layout: Layout
     scalar: bool = False
+    value: str = ""  # the value whose registers these were, where they are reused
 
 
 @dataclass(frozen=True, slots=True)

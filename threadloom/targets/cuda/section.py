@@ -6,7 +6,8 @@ counters, one per (loop, slots, stage); a skipped Issue into a group commits an 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
@@ -15,7 +16,7 @@ from threadloom.targets.cuda import issue
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
-from threadloom.task.ops import Kind, Loop
+from threadloom.task.ops import Loop
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class RoleEmitter:
     places: Places
     rings: dict[tuple[int, int, int], str] = field(default_factory=dict)
     expected: set[tuple[str, int]] = field(default_factory=set)
+    in_flight: float = math.inf  # at most so many matrix groups of this role are in flight here
 
     @property
     def is_worker(self) -> bool:
@@ -115,19 +117,28 @@ class RoleEmitter:
     def instance_pass(
         self, loop: Loop, section: Section, instances: dict[int, str], guards: dict[int, str] | None = None
     ) -> None:
+        """One pass through the loop's body; what it declares is gone afterwards."""
+        outside, names = dict(self.scope.registers), set(self.scope.names)
+        self._instance_pass(loop, section, instances, guards)
+        self.scope.registers = outside
+        self.scope.names.clear()
+        self.scope.names.update(names)
+
+    def _instance_pass(
+        self, loop: Loop, section: Section, instances: dict[int, str], guards: dict[int, str] | None
+    ) -> None:
         for stage, instance in instances.items():
             self.places.enter_instance(loop, instance, stage)
         self.pass_over(loop, section, set(instances), guards or {})
 
-    def pass_over(
-        self, loop: Loop, section: Section, active: set[int], guards: dict[int, str] | None = None
-    ) -> None:
+    def pass_over(self, loop: Loop, section: Section, active: set[int], guards: dict[int, str] | None = None) -> None:
         """All instructions of the stages in `active`, once."""
         for stage in sorted(active):
             self.scope.places = self.places.at(stage)
             issue.emit_scalars(self, loop.id, stage)
         self.expected.clear()
-        for instr in section.instrs:
+        self.in_flight = math.inf
+        for instr in join_group_waits(section.instrs, active, self.plan):
             if instr.stage in active:
                 self.scope.places = self.places.at(instr.stage)
                 guard = (guards or {}).get(instr.stage)
@@ -137,7 +148,7 @@ class RoleEmitter:
                 else:
                     self.instruction(loop, instr, section.instrs)
             elif isinstance(instr, Issue) and self.plan.is_group(instr.completes):
-                self.scope.writer.line("mma_commit();  // an empty group keeps the count")
+                self.commit("an empty group keeps the count")
         for (at, _, stage), ring in self.rings.items():
             if at == loop.id and stage in active:
                 guard = (guards or {}).get(stage)
@@ -157,12 +168,15 @@ class RoleEmitter:
                 self.fence(instr)
             case Inner():
                 self.run_loop(self.plan.loop(instr.loop))
+                self.in_flight = math.inf
 
     def wait(self, loop: Loop, instr: Wait) -> None:
         signal, w = self.plan.signal(instr.signal), self.scope.writer
         why = self.plan.explain(instr.reason)
         if signal.kind is not Completion.MBARRIER:
-            w.line(f"mma_wait<{instr.pending}>();  // {why}")
+            if self.in_flight > instr.pending:
+                w.line(f"mma_wait<{instr.pending}>();  // {why}")
+                self.in_flight = instr.pending
             held = self.scope.registers.get(f"buffer:{instr.reason.buffer}")
             if held is not None:
                 w.line(f"pin({held.name});")
@@ -177,6 +191,10 @@ class RoleEmitter:
         parity = f"{phase} ^ 1" if earlier else phase
         w.line(f"barrier_wait({entry}, {parity}, {self.plan.barrier_index(signal.name)});  // {why}")
 
+    def commit(self, note: str = "") -> None:
+        self.scope.writer.line(f"mma_commit();{f'  // {note}' if note else ''}")
+        self.in_flight += 1
+
     def arrive(self, loop: Loop, instr: Arrive) -> None:
         w = self.scope.writer
         entry = self.entry(instr.signal, loop.id, instr.stage)
@@ -190,10 +208,30 @@ class RoleEmitter:
 
     def fence(self, instr: Fence) -> None:
         if self.plan.buffer(instr.buffer).space == "reg":
-            self.scope.writer.line(f"mma_fence();  // {self.plan.explain(instr.reason)}")
+            self.scope.writer.line_once("mma_fence();")
         else:
             self.scope.writer.line(f"fence_to_async();  // {self.plan.explain(instr.reason)}")
 
 
-def is_scalar(emitter: RoleEmitter, name: str) -> bool:
-    return emitter.plan.task(name).kind is Kind.SCALAR
+def join_group_waits(instrs: tuple[Instr, ...], active: set[int], plan: KernelPlan) -> list[Instr]:
+    """Wait<1>; release; Wait<0> -> Wait<0>; release.
+
+    A stronger wait is always right, and here it costs only that the release comes a little later. ptxas serialises all
+    products of a kernel in which an older group is waited for while a younger one is in flight and the older one's
+    registers are read after the younger one's wait (C7514, found with the attention kernel).
+    """
+    out = list(instrs)
+    for k, instr in enumerate(out):
+        if not _is_group_wait(instr, active, plan):
+            continue
+        for later in out[k + 1 :]:
+            if isinstance(later, Arrive) or later.stage not in active:
+                continue
+            if _is_group_wait(later, active, plan) and later.pending < instr.pending:
+                out[k] = replace(instr, pending=later.pending)
+            break
+    return out
+
+
+def _is_group_wait(instr: Instr, active: set[int], plan: KernelPlan) -> bool:
+    return isinstance(instr, Wait) and instr.stage in active and plan.is_group(instr.signal)

@@ -8,6 +8,8 @@ is uniform and taken for the last tile only.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
 from threadloom.targets.cuda import functions as c
@@ -15,21 +17,28 @@ from threadloom.targets.cuda.layout import Layout, Source, register_index
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.tile import ops as tile
 
+WORTH_REUSE = 8  # registers of an array from which on it is written over instead of declaring another
+
 Elementwise = tile.Map | tile.Cast | tile.Full | tile.Index | tile.Const | tile.Bound
 
 
-def emit_vector(scope: Scope, ops: tuple[tile.Op, ...], layouts: dict[str, Layout], kept: frozenset[str]) -> None:
-    """Write `ops`. `layouts`: layout of every value they make; `kept`: values that later tasks or stores read."""
-    group: list[Elementwise] = []
+def emit_vector(
+    scope: Scope,
+    ops: tuple[tile.Op, ...],
+    layouts: dict[str, Layout],
+    kept: frozenset[str],
+    dying: frozenset[str] = frozenset(),
+) -> None:
+    """Write `ops`. `layouts`: layout of every value they make; `kept`: values that later tasks or stores read; `dying`:
+    values from outside that nobody reads after this task, whose registers may be reused."""
+    dying |= frozenset(op.result.name for op in ops) - kept
+    pending: list[Elementwise] = []
     for k, op in enumerate(ops):
         if isinstance(op, Elementwise):
-            if group and not _same_loop(layouts, group[0], op):
-                _flush(scope, group, layouts, kept | _read_by(ops[k:]))
-                group = []
-            group.append(op)
+            pending.append(op)
             continue
-        _flush(scope, group, layouts, kept | _read_by(ops[k:]))
-        group = []
+        due, pending = _needed_for(op, pending)
+        _emit_loops(scope, due, layouts, kept | _read_by((*ops[k:], *pending)), dying)
         match op:
             case tile.Reduce():
                 emit_reduce(scope, op, layouts[op.result.name])
@@ -37,7 +46,39 @@ def emit_vector(scope: Scope, ops: tuple[tile.Op, ...], layouts: dict[str, Layou
                 emit_scan(scope, op, layouts[op.result.name])
             case _:
                 raise InternalError(f"{type(op).__name__} is no vector operation")
-    _flush(scope, group, layouts, kept)
+    _emit_loops(scope, pending, layouts, kept, dying)
+
+
+def _needed_for(op: tile.Op, pending: list[Elementwise]) -> tuple[list[Elementwise], list[Elementwise]]:
+    """What `op` needs of `pending`, and the rest: elementwise code is written as late as possible, so that it shares a
+    loop with its use and its result needs no array."""
+    wanted = {v.name for v in operands(op)}
+    due: list[Elementwise] = []
+    for one in reversed(pending):
+        if one.result.name in wanted:
+            due.insert(0, one)
+            wanted |= {v.name for v in operands(one)}
+    return due, [p for p in pending if p not in due]
+
+
+def _emit_loops(
+    scope: Scope, ops: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str], dying: frozenset[str]
+) -> None:
+    """`ops` as loops: those with the same register digits share one where their order allows it. Built from the last
+    operation backwards, so that what is used late is also computed late."""
+    rest, groups = list(ops), []
+    while rest:
+        group: list[Elementwise] = []
+        blocked: set[str] = set()  # values whose readers stay in earlier groups' way
+        for op in reversed(rest):
+            if _same_loop(layouts, rest[-1], op) and op.result.name not in blocked:
+                group.insert(0, op)
+            else:
+                blocked |= {v.name for v in operands(op)}
+        groups.insert(0, group)
+        rest = [op for op in rest if op not in group]
+    for k, group in enumerate(groups):
+        _flush(scope, group, layouts, needed | _read_by(tuple(o for g in groups[k + 1 :] for o in g)), dying)
 
 
 def _same_loop(layouts: dict[str, Layout], a: Elementwise, b: Elementwise) -> bool:
@@ -76,7 +117,9 @@ def subscript_values(subscripts: tuple[tile.Subscript, ...]) -> tuple[tile.Value
 # ---------------------------------------------------------------- elementwise loops
 
 
-def _flush(scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str]) -> None:
+def _flush(
+    scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str], dying: frozenset[str]
+) -> None:
     if not group:
         return
     layout = layouts[group[0].result.name]
@@ -84,9 +127,14 @@ def _flush(scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], n
         for op in group:
             _define(scope, op, layouts[op.result.name], "0", as_array=op.result.name in needed)
         return
-    for op in group:
-        if op.result.name in needed:
-            declare(scope, op.result, layouts[op.result.name])
+    for k, op in enumerate(group):
+        if op.result.name in needed and op.result.name not in scope.registers:
+            reused = _reusable(scope, group[: k + 1], group[k + 1 :], layouts, dying - needed)
+            if reused is not None:
+                scope.registers[op.result.name] = replace(reused, dtype=op.result.type.dtype)
+                dying -= {reused.value}
+            else:
+                declare(scope, op.result, layouts[op.result.name])
     w = scope.writer
     w.line("#pragma unroll")
     with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
@@ -102,6 +150,22 @@ def _flush(scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], n
                 scope.registers.pop(op.result.name, None)
                 if op.result.name in local:
                     scope.registers[op.result.name] = local[op.result.name]
+
+
+def _reusable(
+    scope: Scope, before: list[Elementwise], after: list[Elementwise], layouts: dict[str, Layout], dying: frozenset[str]
+) -> Registers | None:
+    """Registers of a value that the operations up to now read for the last time, of the shape the last one needs."""
+    result = before[-1].result
+    wanted = (layouts[result.name], c.register_type(result.type.dtype))
+    later = _read_by(tuple(after))
+    for op in before:
+        for arg in operands(op):
+            held = scope.registers.get(arg.name)
+            if arg.name in dying and arg.name not in later and held is not None and held.layout.registers >= WORTH_REUSE:
+                if (held.layout, c.register_type(held.dtype)) == wanted:
+                    return replace(held, value=arg.name)
+    return None
 
 
 def declare(scope: Scope, value: tile.Value, layout: Layout) -> Registers:
