@@ -13,6 +13,7 @@ from threadloom.sched.candidate import Candidate
 from threadloom.sched.inter import launch_ns_of, spread
 from threadloom.sched.ops import SProgram
 from threadloom.sched.semantics import Trips
+from threadloom.sched.timeline import Timeline
 
 JITTER = 0.05
 SHORT, LONG = 4, 12  # iterations of each loop in the two runs
@@ -29,28 +30,29 @@ class Measured:
     iteration: float
 
 
-def simulate(made: Candidate, program: SProgram) -> Measured:
+def simulate(made: Candidate, program: SProgram) -> Measured | None:
+    """None where the program deadlocks."""
     from threadloom.sched.simulate_time import simulate_time
 
     costs = {t.name: made.costs.of(t) for t in made.context.graph.tasks}
     inner = [loop.id for loop in made.context.graph.loops if loop.id != 0]
 
-    def cycles(tiles: int, iterations: int) -> float:
+    def run(tiles: int, iterations: int) -> Timeline:
         trips = Trips({0: (tiles,), **dict.fromkeys(inner, (iterations,))})
-        return simulate_time(program, costs, trips, JITTER, seed=1, device=made.context.device).end_cycles
+        return simulate_time(program, costs, trips, JITTER, seed=1, device=made.context.device)
 
-    one, two = cycles(1, SHORT), cycles(2, SHORT)
-    iteration = (cycles(1, LONG) - one) / (LONG - SHORT) if inner else 0.0
+    runs = run(1, SHORT), run(2, SHORT), run(1, LONG if inner else SHORT)
+    if any(r.note for r in runs):
+        return None
+    one, two, long = (r.end_cycles for r in runs)
+    iteration = (long - one) / (LONG - SHORT)
     return Measured(one, max(1.0, two - one), iteration)
 
 
 def simulated_ns(made: Candidate, program: SProgram) -> float:
     """Predicted time of the launch from simulated cycles; infinite where the program deadlocks."""
-    from threadloom.sched.simulate_time import Stuck
-
-    try:
-        found = simulate(made, program)
-    except Stuck:
+    found = simulate(made, program)
+    if found is None:
         return float("inf")
     inner = [loop.id for loop in made.context.graph.loops if loop.id != 0]
 

@@ -28,10 +28,6 @@ from threadloom.task.ops import Method
 MODES = ("fifo", "ordered", "share")
 
 
-class Stuck(InternalError):
-    """The simulated program deadlocks."""
-
-
 class Duration(Protocol):
     """Cycles that a unit is busy, the share of the unit it uses meanwhile, and cycles until the result is usable."""
 
@@ -180,8 +176,6 @@ class _Simulation:
         while self.events:
             self.now, _, action = heapq.heappop(self.events)
             action()
-        if stuck := [t.role for t in self.threads if t.at < len(t.steps)]:
-            raise Stuck(f"the plan deadlocks: {', '.join(stuck)} wait for ever")
 
     def _advance(self, thread: _Thread) -> None:
         """Execute `thread` until it blocks."""
