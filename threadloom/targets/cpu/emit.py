@@ -25,17 +25,19 @@ from threadloom.targets.cpu.emit_module import ModuleText
 @dataclass(frozen=True, slots=True)
 class EmitOptions:
     """threads: fork workers for BLOCKS (else everything runs in the caller). standalone: the object brings the
-    arena and the thread limit itself (executables, shared libraries); else the JIT provides them."""
+    arena and the thread limit itself (executables, shared libraries); else the JIT provides them. debug_lines: line
+    tables from the operations' locations."""
 
     threads: bool = True
     standalone: bool = False
+    debug_lines: bool = False
 
 
 def emit_llvm(module: Module, options: EmitOptions = EmitOptions()) -> str:
     """The LLVM IR text of `module`; the target's triple and data layout are set when it is compiled."""
     if options.standalone and _has_shared_allocas(module):
         module = _with_arena(module)
-    text = ModuleText(module, options.threads)
+    text = ModuleText(module, options.threads, options.debug_lines)
     for function in module.functions:
         if function.body is not None:
             _emit_function(text, function)
@@ -65,7 +67,7 @@ def _with_arena(module: Module) -> Module:
 def _emit_function(text: ModuleText, function: Function) -> None:
     if function.body is None:
         raise InternalError(f"{function.name} has no body")
-    emitter = FunctionEmitter(text, function.name)
+    emitter = FunctionEmitter(text, function.name, function.loc)
     params = []
     for param in function.params:
         emitter.reserve(param.value.name)
@@ -75,8 +77,8 @@ def _emit_function(text: ModuleText, function: Function) -> None:
     emitter.body(function.body)
     linkage = "" if function.exported else "internal "
     attrs = "".join(f" {attr}" for attr in function.attrs)
-    head = f"define {linkage}{type_text(function.result)} {quoted('@', function.name)}({', '.join(params)}){attrs} {{"
-    text.functions.append("\n".join([head, *emitter.finished_lines(), "}", ""]))
+    signature = f"{type_text(function.result)} {quoted('@', function.name)}({', '.join(params)}){attrs}"
+    emitter.finish(f"define {linkage}{signature}")
 
 
 def _header(module: Module) -> str:

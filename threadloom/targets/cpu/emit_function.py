@@ -33,6 +33,7 @@ from threadloom.par.ops import (
 from threadloom.par.printing import leaf_text, quoted, type_text
 from threadloom.par.result_types import align_bytes
 from threadloom.par.walk import defined
+from threadloom.source import Loc
 from threadloom.targets.cpu import outline
 from threadloom.targets.cpu.access_groups import independent_accesses
 from threadloom.targets.cpu.emit_module import ModuleText
@@ -68,8 +69,10 @@ class ArenaSlice:
 
 
 class FunctionEmitter:
-    def __init__(self, text: ModuleText, name: str):
-        self.text, self.name = text, name
+    def __init__(self, text: ModuleText, name: str, loc: Loc | None = None):
+        self.text, self.name, self.loc = text, name, loc
+        self._own_loc = loc or Loc("<generated>", 0)
+        self._subprogram = text.debug.subprogram(name, loc) if text.debug else ""
         self.lines: list[str] = []
         self.entry_allocas: list[str] = []
         self.registers: dict[str, str] = {}
@@ -100,7 +103,14 @@ class FunctionEmitter:
         return name
 
     def line(self, text: str) -> None:
-        self.lines.append("  " + text)
+        self.lines.append(f"  {text}{self._location()}")
+
+    def _location(self) -> str:
+        """The debug location of the operation that is being emitted."""
+        if self.text.debug is None:
+            return ""
+        node = self.text.debug.location(self._subprogram, self._own_loc.file, self.loc or self._own_loc)
+        return f", !dbg {node}"
 
     def assign(self, hint: str, expression: str) -> str:
         """A helper register; returns its text."""
@@ -118,8 +128,11 @@ class FunctionEmitter:
     def branch_if(self, cond: str, yes: str, no: str) -> None:
         self.line(f"br i1 {cond}, label {quoted('%', yes)}, label {quoted('%', no)}")
 
-    def finished_lines(self) -> list[str]:
-        return ["entry:", *self.entry_allocas, *self.lines]
+    def finish(self, head: str) -> None:
+        """Hand the function to the module; `head` is its first line up to the brace."""
+        attachment = f" !dbg {self._subprogram}" if self._subprogram else ""
+        lines = [f"{head}{attachment} {{", "entry:", *self.entry_allocas, *self.lines, "}", ""]
+        self.text.functions.append("\n".join(lines))
 
     def of(self, operand: Operand) -> str:
         """The text that stands for an operand."""
@@ -138,6 +151,11 @@ class FunctionEmitter:
             self.op(op)
 
     def op(self, op: Op) -> None:
+        outer, self.loc = self.loc, getattr(op, "loc", None) or self.loc
+        self._op(op)
+        self.loc = outer
+
+    def _op(self, op: Op) -> None:
         match op:
             case Leaf():
                 self._leaf(op)
@@ -189,7 +207,7 @@ class FunctionEmitter:
     def _open_phis(self, values: list[Carried], predecessor: str) -> tuple[int, ...]:
         first = len(self.lines)
         for value in values:
-            self.line(f"{value.register} = phi {value.type} [ {value.init}, {quoted('%', predecessor)} ]")
+            self.lines.append(f"  {value.register} = phi {value.type} [ {value.init}, {quoted('%', predecessor)} ]")
         return tuple(range(first, first + len(values)))
 
     def _close_phis(self, phis: tuple[int, ...], values: list[str]) -> None:

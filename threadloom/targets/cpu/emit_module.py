@@ -6,11 +6,13 @@ import re
 
 from threadloom.par.ops import Module
 from threadloom.par.printing import type_text
+from threadloom.targets.cpu.debug_lines import DebugLines
 
 
 class ModuleText:
-    def __init__(self, module: Module, threads: bool):
+    def __init__(self, module: Module, threads: bool, debug_lines: bool = False):
         self.module, self.threads = module, threads
+        self.debug = DebugLines(self) if debug_lines else None
         self.functions: list[str] = []
         self.forks = False  # whether some function starts OpenMP workers
         self.uses_arena = False
@@ -33,7 +35,8 @@ class ModuleText:
         return self._nontemporal
 
     def metadata_lines(self) -> list[str]:
-        return self._metadata
+        named = self.debug.named_lines() if self.debug else []
+        return [*named, *self._metadata]
 
     def unique_function_name(self, wanted: str) -> str:
         name, count = wanted, 0

@@ -71,7 +71,7 @@ def _captured(op: Parallel) -> tuple[Value, ...]:
 
 
 def _new_emitter(emitter: FunctionEmitter, name: str) -> FunctionEmitter:
-    inner = type(emitter)(emitter.text, name)
+    inner = type(emitter)(emitter.text, name, emitter.loc)
     inner.in_blocks = True
     return inner
 
@@ -103,8 +103,7 @@ def _emit_body(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     params += [
         " ".join((type_text(v.type), *_kept(body.attrs_of.get(v.name, ())), quoted("%", v.name))) for v in plan.captured
     ]
-    head_line = f"define internal void {quoted('@', plan.body)}({', '.join(params)}) nounwind {{"
-    emitter.text.functions.append("\n".join([head_line, *body.finished_lines(), "}", ""]))
+    body.finish(f"define internal void {quoted('@', plan.body)}({', '.join(params)}) nounwind")
 
 
 def _kept(attrs: tuple[str, ...]) -> tuple[str, ...]:
@@ -231,8 +230,8 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     if held.slot:
         run.line(f"call void @{ARENA_RELEASE}(ptr {held.slot})")
     run.line("ret void")
-    head = f"define internal void {quoted('@', plan.run)}(ptr {context}, i64 {worker}, i64 {workers}) nounwind {{"
-    emitter.text.functions.append("\n".join([head, *run.finished_lines(), "}", ""]))
+    params = f"ptr {context}, i64 {worker}, i64 {workers}"
+    run.finish(f"define internal void {quoted('@', plan.run)}({params}) nounwind")
 
 
 def _field(emitter: FunctionEmitter, context: str, plan: Outlined, number: int) -> str:

@@ -1,0 +1,34 @@
+"""Compiles bound calls with a plain plan, so that the generator is tested without the search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from threadloom.lang.bind import Call
+from threadloom.targets.cpu.compile import clear_accumulated, compile_schedule, form_for
+from threadloom.targets.cpu.schedule import CpuSchedule, Target
+from threadloom.tile.ops import Access, AxisKind, Kernel
+
+
+def plain_schedule(kernel: Kernel, tiles: Mapping[str, int] | None = None, extent: int = 64, **choices) -> CpuSchedule:
+    """Every TILE axis cut by `extent`, or as `tiles` says."""
+    tiles = tiles or {}
+    cut = tuple((a.name, tiles.get(a.name, extent)) for a in kernel.axes if a.kind is AxisKind.TILE)
+    return CpuSchedule(kernel, cut, **choices)
+
+
+def run_compiled(
+    call: Call, target: Target, tiles: Mapping[str, int] | None = None, extent: int = 64, **choices
+) -> tuple[np.ndarray, ...]:
+    """Fill the call's outputs, poisoned before, by compiled code."""
+    schedule = plain_schedule(call.kernel, tiles, extent, **choices)
+    outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
+    for tensor in outputs:
+        array = call.arrays[tensor.name]
+        array[...] = np.asarray(np.nan if tensor.dtype.is_float else 77, dtype=array.dtype)
+    clear_accumulated(schedule, call.arrays)
+    compiled = compile_schedule(schedule, form_for(schedule, call.arrays, call.dims), target)
+    compiled.run(call.arrays, call.dims, call.scalars)
+    return tuple(call.arrays[t.name] for t in outputs)

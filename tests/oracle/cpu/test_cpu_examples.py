@@ -1,0 +1,45 @@
+"""Compiled code agrees with the float64 reference for every example, at both widths this machine may have."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cpu_run import run_compiled
+
+from threadloom.dtypes import ALL, numpy_dtype
+from threadloom.targets.cpu.host import host_cpu
+from threadloom.targets.cpu.schedule import AVX2, AVX512, Target
+from threadloom.tolerance import bound, worst_error
+
+FOLDER = Path(importlib.import_module("threadloom.examples").__path__[0])
+NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_"))
+WIDTHS = {"avx2": (AVX2, "avx2"), "avx512": (AVX512, "avx512f")}
+
+
+def cases() -> list[tuple[str, dict[str, int]]]:
+    return [(name, shape) for name in NAMES for shape in importlib.import_module(f"threadloom.examples.{name}").SHAPES]
+
+
+def target_or_skip(width: str) -> Target:
+    target, feature = WIDTHS[width]
+    if not host_cpu().has(feature):
+        pytest.skip(f"this machine has no {feature}")
+    return target
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("name", "shape"), cases(), ids=str)
+def test_example(name: str, shape: dict[str, int], width: str):
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    arguments = module.inputs(np.random.default_rng(0), **shape)
+    want = module.reference(**arguments)
+    want = want if isinstance(want, tuple) else (want,)
+    call = getattr(module, name).bind(**arguments)
+    got = run_compiled(call, target_or_skip(width), extent=16 if width == "avx2" else 64)
+    for ours, reference in zip(got, want, strict=True):
+        dtype = next(t.name for t in ALL.values() if numpy_dtype(t) == ours.dtype)
+        scale = float(np.abs(np.asarray(reference, np.float64)).max(initial=0))
+        assert worst_error(ours, reference) <= bound(dtype, max(shape.values()), scale)

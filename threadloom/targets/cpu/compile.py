@@ -1,0 +1,124 @@
+"""sProgram + form of the arguments -> a callable.
+
+    sProgram -> CpuSchedule -> KernelPlan -> par -> LLVM IR -> machine code
+
+Explicit vectors need no LLVM middle-end, so this takes some tens of milliseconds; objects are cached on disk by their
+text, and launches look their code up by the form of their arguments.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from threadloom.dtypes import u4
+from threadloom.machine.model import Device
+from threadloom.par.ops import Module
+from threadloom.sched.ops import SProgram
+from threadloom.targets.cpu.lower.kernel import ENTRY, ArgumentWords, argument_words, lower_kernel
+from threadloom.targets.cpu.plan import KernelPlan
+from threadloom.targets.cpu.planning import plan_kernel
+from threadloom.targets.cpu.schedule import Argument, CpuSchedule, Form, Target, form_of, target_of
+from threadloom.tile.ops import Access, AxisKind
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Machine code for one form of arguments; `entry` takes the address of the argument words."""
+
+    schedule: CpuSchedule
+    words: ArgumentWords
+    entry: Callable[[int], None]
+
+    def run(self, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int], scalars: Mapping[str, object]) -> None:
+        """Fill the outputs. The arrays must have the form that was compiled for."""
+        packed = pack_arguments(self.words, arguments_of(self.schedule, arrays), dims, scalars)
+        self.entry(ctypes.addressof(packed))
+
+
+def compile(program: SProgram, form: Form, device: Device) -> Compiled:
+    """Compile the plan `program` for arguments of the form `form`."""
+    return compile_schedule(cpu_schedule(program), form, target_of(device))
+
+
+def cpu_schedule(program: SProgram) -> CpuSchedule:
+    """The part of an sProgram that a core acts on."""
+    partition = program.partition
+    decisions = program.decisions
+    kernel = program.graph.kernel
+    tiled = {axis.name for axis in kernel.axes if axis.kind is AxisKind.TILE}
+    return CpuSchedule(
+        kernel,
+        tuple((tile.axis, tile.extent) for tile in partition.tiles if tile.axis in tiled),
+        partition.order,
+        partition.sequential,
+        partition.group,
+        partition.longest_first,
+        frozenset(value for key, value in decisions if key == "nontemporal"),
+        max((int(value) for key, value in decisions if key == "prefetch_rows"), default=0),
+        frozenset(value for key, value in decisions if key == "pack"),
+        frozenset(value for key, value in decisions if key == "unpacked"),
+    )
+
+
+def lower(schedule: CpuSchedule, form: Form, target: Target) -> tuple[KernelPlan, Module]:
+    plan = plan_kernel(schedule, form, target)
+    return plan, lower_kernel(plan, schedule, form, target)
+
+
+def compile_schedule(schedule: CpuSchedule, form: Form, target: Target) -> Compiled:
+    from threadloom.targets.cpu.jit import compile_module
+
+    plan, module = lower(schedule, form, target)
+    function = compile_module(module).function(ENTRY, None, ctypes.c_void_p)
+    return Compiled(schedule, argument_words(plan.kernel), function)
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def arguments_of(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> dict[str, Argument]:
+    """Address, shape and strides in elements of every tensor."""
+    found = {}
+    for tensor in schedule.kernel.tensors:
+        array = arrays[tensor.name]
+        strides = tuple(s // array.itemsize for s in array.strides)
+        if tensor.dtype is u4:
+            strides = (*(s * 2 for s in strides[:-1]), 1)
+        found[tensor.name] = Argument(array.__array_interface__["data"][0], array.shape, strides)
+    return found
+
+
+def form_for(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int]) -> Form:
+    return form_of(schedule, dims, arguments_of(schedule, arrays))
+
+
+def pack_arguments(
+    words: ArgumentWords, arguments: Mapping[str, Argument], dims: Mapping[str, int], scalars: Mapping[str, object]
+) -> ctypes.Array[ctypes.c_int64]:
+    values: list[int] = []
+    for name in words.tensors:
+        argument = arguments[name]
+        values.append(argument.address)
+        values += argument.strides
+    values += [dims[dim] for dim in words.dims]
+    first_scalar = len(values)
+    packed = (ctypes.c_int64 * (first_scalar + len(words.scalars)))(*values)
+    for at, scalar in enumerate(words.scalars):
+        given = scalars[scalar.name]
+        if scalar.dtype.is_float:
+            ctypes.c_double.from_buffer(packed, 8 * (first_scalar + at)).value = float(given)
+        else:
+            packed[first_scalar + at] = int(given)
+    return packed
+
+
+def clear_accumulated(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> None:
+    """Targets of atomic additions start at zero."""
+    for tensor in schedule.kernel.tensors:
+        if tensor.access is Access.INOUT:
+            array = arrays[tensor.name]
+            array[...] = np.zeros((), array.dtype)

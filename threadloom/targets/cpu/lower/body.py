@@ -1,0 +1,125 @@
+"""Planned steps -> par, in order: nests, packs, copies, products, streams and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from threadloom.errors import InternalError
+from threadloom.par.constants import const
+from threadloom.par.ops import I64, Operand
+from threadloom.targets.cpu.lower.context import Context, Range
+from threadloom.targets.cpu.lower.dot import ProductEmitter
+from threadloom.targets.cpu.lower.elementwise import materialized
+from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.lower.nest import NestEmitter
+from threadloom.targets.cpu.lower.pack import copy, pack
+from threadloom.targets.cpu.plan import Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
+from threadloom.tile.ops import AxisKind, LoopAxis, Value
+from threadloom.tile.uses import results
+
+
+def emit_body(c: Context, body: PlannedBody) -> None:
+    for step in body.steps:
+        match step:
+            case Loops():
+                outer, c.rooms = c.rooms, dict(step.rooms)
+                NestEmitter(c, step.axis).emit(step.items, [c.root()])
+                c.rooms = outer
+            case Pack():
+                pack(c, step)
+            case Copy(source, target):
+                copy(c, source, target)
+            case Multiply():
+                ProductEmitter(c, step).emit()
+            case Loop():
+                _loop(c, step)
+            case Branches():
+                _branches(c, step)
+
+
+def scalar(c: Context, value: Value) -> Operand:
+    """A rank-0 value, here."""
+    return materialized(c.b, Evaluator(c).value(value, c.root()))
+
+
+# ---------------------------------------------------------------- loops
+
+
+def _loop(c: Context, step: Loop) -> None:
+    for move in step.before:
+        copy(c, move.source, move.target)
+    args = [arg for arg in getattr(step.op, "args", ()) if not arg.type.axes]
+    inits = [
+        scalar(c, init)
+        for init, arg in zip(getattr(step.op, "inits", ()), getattr(step.op, "args", ()), strict=True)
+        if not arg.type.axes
+    ]
+    carried = _over_axes(c, step, step.op.axes, args, inits)
+    outs = [out for out in results(step.op) if not out.type.axes]
+    c.scalars.update((out.name, value) for out, value in zip(outs, carried, strict=True))
+
+
+def _over_axes(
+    c: Context, step: Loop, axes: Sequence[LoopAxis], args: Sequence[Value], inits: Sequence[Operand]
+) -> Sequence[Operand]:
+    """Loops over the tiles of `axes`, the last fastest, carrying the scalars through; their values afterwards."""
+    if not axes:
+        c.scalars.update((arg.name, value) for arg, value in zip(args, inits, strict=True))
+        emit_body(c, step.body)
+        following = [scalar(c, made) for made in step.body.yields if not made.type.axes]
+        for move in step.after:
+            copy(c, move.source, move.target)
+        return following
+    b, axis = c.b, axes[0]
+    start, stop = loop_range(c, axis)
+    extent = tile_extent(c, axis)
+    names = [arg.name for arg in args]
+    with b.loop(start, stop, extent, inits=list(inits), names=names, iv=axis.axis.name) as loop:
+        c.ranges[axis.axis.name] = Range(loop.iv, tile_length(c, axis, loop.iv, stop))
+        loop.yield_(*_over_axes(c, step, axes[1:], args, list(loop.args)))
+    return loop.results
+
+
+def loop_range(c: Context, axis: LoopAxis) -> tuple[Operand, Operand]:
+    """The loop's indices: its bounds cut to [0, extent)."""
+    b, extent = c.b, c.extents[axis.axis.dim]
+    start: Operand = const(I64, 0)
+    stop = extent
+    if axis.start is not None:
+        start = b.max(scalar(c, axis.start), const(I64, 0))
+    if axis.stop is not None:
+        stop = b.min(scalar(c, axis.stop), extent)
+    return start, stop
+
+
+def tile_extent(c: Context, axis: LoopAxis) -> int:
+    return 1 if axis.axis.kind is AxisKind.EACH else max(1, c.plan.sizes[axis.axis.name])
+
+
+def tile_length(c: Context, axis: LoopAxis, start: Operand, stop: Operand) -> Operand:
+    """Positions of the tile that begins at `start`."""
+    extent = tile_extent(c, axis)
+    if axis.axis.kind is AxisKind.EACH or axis.axis.name in c.plan.full:
+        return const(I64, extent)
+    return c.b.min(c.b.sub(stop, start), const(I64, extent), name=f"{axis.axis.name}.length")
+
+
+# ---------------------------------------------------------------- branches
+
+
+def _branches(c: Context, step: Branches) -> None:
+    b = c.b
+    outs = [out for out in step.op.results if not out.type.axes]
+    with b.if_(scalar(c, step.op.cond), names=[out.name for out in outs]) as branch:
+        emit_body(c, step.then)
+        branch.yield_(*_scalars(c, step.then))
+        branch.otherwise()
+        emit_body(c, step.otherwise)
+        branch.yield_(*_scalars(c, step.otherwise))
+    if len(branch.results) != len(outs):
+        raise InternalError("a branch yields another number of scalars than it has results")
+    c.scalars.update((out.name, value) for out, value in zip(outs, branch.results, strict=True))
+
+
+def _scalars(c: Context, body: PlannedBody) -> list[Operand]:
+    return [scalar(c, value) for value in body.yields if not value.type.axes]

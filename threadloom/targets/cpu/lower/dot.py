@@ -1,0 +1,260 @@
+"""Products: a register-blocked micro-kernel and the loops around it.
+
+    for each panel of lanes { for each strip of rows { block[rows x vectors] += over k: row element * lanes } }
+
+The micro-kernel keeps rows x vectors accumulators in registers over the whole summed axis; per step it loads `vectors`
+vectors of the lanes operand and broadcasts one element of each row. It stores the block or adds it to the tile, so the
+tile is touched once. Strips that are not full are cut into blocks of 8, 4, 2 and 1 rows; the last panel may take fewer
+vectors. Lanes beyond the tile compute on padding and are never read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from threadloom.par.builder import Builder
+from threadloom.par.constants import const, int_value
+from threadloom.par.ops import I64, PTR, Float, Int, Operand, Value, Vector
+from threadloom.targets.cpu.lower.access import TensorAccess
+from threadloom.targets.cpu.lower.context import Context, Point
+from threadloom.targets.cpu.lower.dtypes import register_type
+from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.lower.pack import fill
+from threadloom.targets.cpu.lower.tiles import address
+from threadloom.targets.cpu.plan import Home, InPlace, Multiply
+
+POINTERS_EVERY = (
+    3  # rows reached from one pointer when their distance is not known: x86 adds 1, 2, 4 or 8 times a register
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MicroKernel:
+    """Strides in elements; None: a parameter. `out_stride`: from row to row of the result."""
+
+    element: Float | Int
+    rows: int
+    vectors: int
+    lanes: int
+    row_stride: int | None
+    row_step: int | None  # of the rows operand, along the summed axis
+    lane_step: int | None  # of the lanes operand, along the summed axis
+    out_stride: int
+    accumulate: bool
+
+    @property
+    def name(self) -> str:
+        strides = ".".join("x" if s is None else str(s) for s in (self.row_stride, self.row_step, self.lane_step))
+        kind = self.element.kind if isinstance(self.element, Float) else f"i{self.element.bits}"
+        mode = "add" if self.accumulate else "set"
+        return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}"
+
+
+# ---------------------------------------------------------------- the micro-kernel
+
+
+def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
+    """Adds the function to the module, once; returns its name."""
+    if kernel.name in c.micro_kernels:
+        return kernel.name
+    c.micro_kernels.add(kernel.name)
+    params = [("count", I64), ("rows", PTR, "noalias readonly"), ("lanes", PTR, "noalias readonly"),
+              ("out", PTR, "noalias")]  # fmt: skip
+    names = ("row.stride", "row.step", "lane.step")
+    strides = (kernel.row_stride, kernel.row_step, kernel.lane_step)
+    params += [(name, I64) for name, known in zip(names, strides, strict=True) if known is None]
+    with c.module.function(kernel.name, params, attrs=("noinline", "nounwind")) as b:
+        count, rows, lanes, out, *rest = b.args
+        row_stride, row_step, lane_step = (rest.pop(0) if s is None else const(I64, s) for s in strides)
+        block = _sum_products(b, kernel, count, rows, lanes, row_stride, row_step, lane_step)
+        _write_block(b, kernel, out, block)
+        b.ret()
+    return kernel.name
+
+
+def _sum_products(
+    b: Builder,
+    kernel: MicroKernel,
+    count: Operand,
+    rows: Operand,
+    lanes: Operand,
+    row_stride: Operand,
+    row_step: Operand,
+    lane_step: Operand,
+) -> tuple[Value, ...]:
+    """The accumulators, row by row."""
+    vector = Vector(kernel.lanes, kernel.element)
+    blocks = kernel.rows * kernel.vectors
+    every = kernel.rows if kernel.row_stride is not None else POINTERS_EVERY
+    bases = [b.gep(kernel.element, rows, b.mul(row_stride, row)) for row in range(0, kernel.rows, every)]
+    inits = [const(vector, 0)] * blocks + [lanes, *bases]
+    names = ["acc"] * blocks + ["lanes"] + ["rows"] * len(bases)
+    with b.loop(0, count, 1, inits=inits, names=names, iv="k") as loop:
+        accumulators = list(loop.args[:blocks])
+        lane_pointer, *row_pointers = loop.args[blocks:]
+        at = [b.gep(kernel.element, lane_pointer, kernel.lanes * v) for v in range(kernel.vectors)]
+        loaded = [b.load(vector, pointer) for pointer in at]
+        for row in range(kernel.rows):
+            pointer = b.gep(kernel.element, row_pointers[row // every], b.mul(row_stride, row % every))
+            factor = b.splat(b.load(kernel.element, pointer), kernel.lanes)
+            for v in range(kernel.vectors):
+                slot = row * kernel.vectors + v
+                accumulators[slot] = multiply_add(b, factor, loaded[v], accumulators[slot])
+        moved = [b.gep(kernel.element, pointer, row_step) for pointer in row_pointers]
+        loop.yield_(*accumulators, b.gep(kernel.element, lane_pointer, lane_step), *moved)
+    return loop.results[:blocks]
+
+
+def multiply_add(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
+    element = z.type.element if isinstance(z.type, Vector) else z.type
+    return b.fma(x, y, z) if isinstance(element, Float) else b.add(z, b.mul(x, y))
+
+
+def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: tuple[Value, ...]) -> None:
+    vector = Vector(kernel.lanes, kernel.element)
+    add = b.fadd if isinstance(kernel.element, Float) else b.add
+    for row in range(kernel.rows):
+        for v in range(kernel.vectors):
+            pointer = b.gep(kernel.element, out, row * kernel.out_stride + v * kernel.lanes)
+            value: Operand = block[row * kernel.vectors + v]
+            if kernel.accumulate:
+                value = add(b.load(vector, pointer), value)
+            b.store(value, pointer)
+
+
+# ---------------------------------------------------------------- the loops around it
+
+
+class ProductEmitter:
+    def __init__(self, c: Context, step: Multiply):
+        self.c, self.step = c, step
+        self.evaluator = Evaluator(c)
+        self.out = c.plan.homes[step.product.result.name]
+        self.element = register_type(step.product.result.type.dtype)
+        self.lanes = c.target.lanes
+        self.accumulate = step.accumulate or bool(self._other_sums())
+
+    def emit(self) -> None:
+        """Loops over all axes that are not the register block's, then panels and strips."""
+        step, c = self.step, self.c
+        result = step.product.result
+        if self._other_sums() and not step.accumulate:
+            fill(c, result, self.out, const(self.element, 0))
+        outer = [axis for axis in result.type.axes if axis not in (step.axis, step.row_axis)]
+        point = c.root()
+        with ExitStack() as stack:
+            for axis in (*outer, *self._other_sums()):
+                loop = stack.enter_context(c.b.loop(0, c.ranges[axis].length, 1, iv=axis))
+                point = Point(c.b.ops, point, axis, loop.iv)
+            self._panels(point)
+
+    def _other_sums(self) -> tuple[str, ...]:
+        return tuple(axis for axis in self.step.product.dot.over if axis != self.step.sum_axis)
+
+    def _panels(self, point: Point) -> None:
+        c, b, step = self.c, self.c.b, self.step
+        width = step.vectors * self.lanes
+        length = c.ranges[step.axis].length
+        known = int_value(length)
+        full_end = b.mul(b.udiv(length, width), width) if known is None else const(I64, known - known % width)
+        if known is None or known >= width:
+            with b.loop(0, full_end, width, iv=step.axis) as loop:
+                self._strips(Point(b.ops, point, step.axis, loop.iv), step.vectors)
+        if known is not None and known % width == 0:
+            return
+        rest = b.sub(length, full_end)
+        at = Point(b.ops, point, step.axis, full_end)
+        if known is not None:
+            self._strips(at, _vectors_for(known % width, self.lanes, step.vectors))
+            return
+        self._fewest_vectors(at, rest, 1)
+
+    def _fewest_vectors(self, point: Point, rest: Operand, vectors: int) -> None:
+        """if rest fits `vectors` vectors, those, else twice as many ..."""
+        b = self.c.b
+        vectors = min(vectors, self.step.vectors)
+        if vectors == self.step.vectors:
+            with b.if_(b.icmp("sgt", rest, 0)):
+                self._strips(self._here(point), vectors)
+            return
+        with b.if_(b.icmp("sle", rest, vectors * self.lanes)) as branch:
+            with b.if_(b.icmp("sgt", rest, 0)):
+                self._strips(self._here(point), vectors)
+            branch.otherwise()
+            self._fewest_vectors(point, rest, vectors * 2)
+
+    def _here(self, point: Point) -> Point:
+        """The same point in the innermost open region."""
+        return Point(self.c.b.ops, point.parent, point.axis, point.index)
+
+    def _strips(self, panel: Point, vectors: int) -> None:
+        """All rows against one panel."""
+        c, b, step = self.c, self.c.b, self.step
+        length = c.ranges[step.row_axis].length
+        known = int_value(length)
+        block = step.row_block
+        full_end = b.mul(b.udiv(length, block), block) if known is None else const(I64, known - known % block)
+        if known is None or known >= block:
+            with b.loop(0, full_end, block, iv=step.row_axis) as loop:
+                self._block(Point(b.ops, panel, step.row_axis, loop.iv), block, vectors)
+        at: Operand = full_end
+        for rows in _smaller_blocks(block):
+            if known is not None:
+                if (known % block) & rows:
+                    self._block(Point(b.ops, panel, step.row_axis, at), rows, vectors)
+                    at = b.add(at, rows)
+                continue
+            rest = b.sub(length, full_end)
+            has = b.icmp("ne", b.and_(rest, rows), 0)
+            with b.if_(has):
+                self._block(Point(b.ops, panel, step.row_axis, at), rows, vectors)
+            at = b.add(at, b.and_(rest, rows))
+
+    def _block(self, point: Point, rows: int, vectors: int) -> None:
+        """One call of the micro-kernel."""
+        c, b, step = self.c, self.c.b, self.step
+        with c.at(point):
+            first = Point(point.ops, point, step.sum_axis, const(I64, 0))
+            count = c.ranges[step.sum_axis].length
+            row_pointer, row_stride, row_step = self._operand(step.rows_operand, first, step.row_axis)
+            lane_pointer, _, lane_step = self._operand(step.lanes_operand, first, step.axis)
+            kernel = MicroKernel(
+                self.element, rows, vectors, self.lanes, int_value(row_stride), int_value(row_step),
+                int_value(lane_step), self._out_stride(), self.accumulate,
+            )  # fmt: skip
+            name = build_micro_kernel(c, kernel)
+            strides = [s for s in (row_stride, row_step, lane_step) if int_value(s) is None]
+            b.call(name, [count, row_pointer, lane_pointer, address(c, self.out, point), *strides])
+
+    def _operand(self, source: Home | InPlace, point: Point, axis: str) -> tuple[Operand, Operand, Operand]:
+        """(address at `point`, elements from one index of `axis` to the next, likewise of the summed axis)."""
+        c, along = self.c, self.step.sum_axis
+        if isinstance(source, Home):
+            return (
+                address(c, source, point),
+                const(I64, source.layout.stride(axis)),
+                const(I64, source.layout.stride(along)),
+            )
+        access = TensorAccess(self.evaluator, source.load)
+        root = point.root
+        return access.address(point), access.axis_stride(axis, root), access.axis_stride(along, root)
+
+    def _out_stride(self) -> int:
+        return self.out.layout.stride(self.step.row_axis)
+
+
+def _smaller_blocks(block: int) -> Iterator[int]:
+    size = 1 << 10
+    while size >= 1:
+        if size < block:
+            yield size
+        size //= 2
+
+
+def _vectors_for(elems: int, lanes: int, most: int) -> int:
+    vectors = 1
+    while vectors * lanes < elems:
+        vectors *= 2
+    return min(vectors, most)

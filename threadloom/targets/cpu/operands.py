@@ -1,0 +1,190 @@
+"""How a product gets its operands: read in place from a tensor, from the home of a value, or packed first.
+
+    lanes operand   vectors along the result's vector axis: panels of that axis, the summed axis inside a panel
+    rows operand    one element at a time, broadcast: any layout in which rows and the summed axis have fixed strides
+
+A value that is computed in place (a load, a dequantised load) is packed where it is defined, so one that a stream does
+not change is packed once before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from threadloom.dtypes import f32, f64
+from threadloom.errors import InternalError
+from threadloom.targets.cpu.choose import unit_axis
+from threadloom.targets.cpu.plan import Branches, Home, InPlace, Loop, Multiply, Pack, Planned, PlannedBody
+from threadloom.targets.cpu.schedule import Target
+from threadloom.targets.cpu.steps import Product
+from threadloom.tile.ops import Axis, Load, Tensor, Value
+from threadloom.tile.uses import results
+
+if TYPE_CHECKING:
+    from threadloom.targets.cpu.planning import Planner
+
+FEW_STRIPS = 2  # packing lanes pays from this many strips of rows on
+
+
+def register_vectors(target: Target, row_elems: int, lane_elems: int) -> int:
+    """Vectors across the register block: as the model says, more where there are too few rows to keep the FMA ports
+    busy, fewer where there are not enough lanes."""
+    needed = -(-lane_elems // target.lanes)
+    vectors = target.vectors
+    while vectors < 8 and row_elems * vectors < target.accumulators:
+        vectors *= 2
+    while vectors > 1 and vectors // 2 >= needed:
+        vectors //= 2
+    return vectors
+
+
+def register_rows(target: Target, row_elems: int, vectors: int) -> int:
+    """Rows of the register block: the most that fit, or a smaller number that divides the tile without a remainder."""
+    most = max(1, (target.vector_registers - vectors - 1) // vectors)
+    most = min(most, target.rows * target.vectors // vectors if vectors < target.vectors else target.rows)
+    if row_elems <= most:
+        return row_elems
+    fewest = max(1, -(-target.accumulators // vectors))
+    for rows in range(most, fewest - 1, -1):
+        if row_elems % rows == 0:
+            return rows
+    return most
+
+
+@dataclass(slots=True)
+class OperandPlanner:
+    planner: Planner
+    packed: dict[str, Home] = field(default_factory=dict)  # by value and role
+
+    def plan(self, body: PlannedBody, defined: frozenset[str]) -> tuple[PlannedBody, list[Pack]]:
+        """The body with products planned, and the packs that belong to an enclosing block. `defined`: the names that
+        this block makes."""
+        steps: list[Planned] = []
+        outward: list[Pack] = []
+        for step in body.steps:
+            step, packs = self._step(step)
+            for pack in packs:
+                here = pack.value.name in defined or not self.planner.uses.is_inline(pack.value)
+                (steps if here else outward).append(pack)
+            steps.append(step)
+        return PlannedBody(tuple(steps), body.yields), outward
+
+    def _step(self, step: Planned) -> tuple[Planned, list[Pack]]:
+        match step:
+            case Product():
+                return self._multiply(step)
+            case Loop(op, inner):
+                made = frozenset(v.name for o in op.body.ops for v in results(o)) | {
+                    v.name for v in getattr(op, "args", ())
+                }
+                planned, packs = self.plan(inner, made)
+                return replace(step, body=planned), packs
+            case Branches(op, then, otherwise):
+                sides = []
+                packs = []
+                for side, block in ((then, op.then), (otherwise, op.otherwise)):
+                    planned, more = self.plan(side, frozenset(v.name for o in block.ops for v in results(o)))
+                    sides.append(planned)
+                    packs += more
+                return Branches(op, *sides), packs
+        return step, []
+
+    def _multiply(self, product: Product) -> tuple[Multiply, list[Pack]]:
+        planner, dot = self.planner, product.dot
+        axis = planner.choice.of_product[product.result.name]
+        lanes, rows = (dot.a, dot.b) if axis in dot.a.type.axes else (dot.b, dot.a)
+        free = [x for x in rows.type.axes if x not in lanes.type.axes]
+        row_axis = max(free, key=lambda x: planner.sizes[x])
+        sum_axis = max(dot.over, key=lambda x: planner.sizes[x])
+        vectors = planner.vectors[axis]
+        block = register_rows(planner.target, planner.sizes[row_axis], vectors)
+        packs: list[Pack] = []
+        strips = planner.sizes[row_axis] // block
+        lanes_from = self._lanes(lanes, axis, sum_axis, strips, packs)
+        rows_from = self._rows(rows, row_axis, sum_axis, block, packs)
+        planned = Multiply(
+            product, axis, row_axis, sum_axis, lanes_from, rows_from, lanes, rows,
+            product.addend is not None, block, vectors,
+        )  # fmt: skip
+        return planned, packs
+
+    # ------------------------------------------------------------ the operand in vector lanes
+
+    def _lanes(self, value: Value, axis: str, sum_axis: str, strips: int, packs: list[Pack]) -> Home | InPlace:
+        planner = self.planner
+        if not planner.uses.is_inline(value):
+            layout = planner.places.layouts[value.name]
+            if layout.last == axis and layout.panel in (0, planner.panel(axis)):
+                return planner.places.home(value.name)
+            if layout.last is None:
+                raise InternalError(f"operand {value.name} has no axes")
+            return self._pack(value, "lanes", axis, layout.last, packs)
+        units = {unit_axis(planner.form, load.tensor, load.subscripts) for load in planner.uses.loads(value)}
+        if units <= {axis} and self._in_place(value) and self._lanes_in_place(value, axis, strips):
+            return InPlace(planner.uses.definitions[value.name])
+        unit = units.pop() if len(units) == 1 else axis
+        source = unit if unit in value.type.axes else axis
+        return self._pack(value, "lanes", axis, source, packs)
+
+    def _lanes_in_place(self, value: Value, axis: str, strips: int) -> bool:
+        """Whole vectors only, and packing would not pay: too few strips use it, or the rows lie close together."""
+        planner = self.planner
+        whole = axis in planner.full and planner.sizes[axis] % planner.target.lanes == 0
+        if not whole or value.name in planner.schedule.packed:
+            return False
+        load = planner.uses.definitions[value.name]
+        short_rows = any(
+            stride is not None and 1 < stride <= 2 * planner.panel(axis)
+            for stride in planner.form.tensor(load.tensor).strides
+        )
+        return strips <= FEW_STRIPS or short_rows or value.name in planner.schedule.unpacked
+
+    def _in_place(self, value: Value) -> bool:
+        """Whether a micro-kernel may read the tensor itself: plain f32 or f64 loads that never leave it."""
+        planner = self.planner
+        load = planner.uses.definitions[value.name]
+        if not isinstance(load, Load) or value.type.dtype not in (f32, f64):
+            return False
+        tensor = next(t for t in planner.kernel.tensors if t.name == load.tensor)
+        return all(in_bounds(planner.kernel.axes, tensor, load, at) for at in range(len(tensor.dims)))
+
+    # ------------------------------------------------------------ the operand that is broadcast
+
+    def _rows(self, value: Value, row_axis: str, sum_axis: str, block: int, packs: list[Pack]) -> Home | InPlace:
+        planner = self.planner
+        if not planner.uses.is_inline(value):
+            layout = planner.places.layouts[value.name]
+            walks_panel = layout.panel and (
+                layout.last == sum_axis or (layout.last == row_axis and layout.panel % block != 0)
+            )
+            if not walks_panel:
+                return planner.places.home(value.name)
+            return self._pack(value, "rows", layout.last or row_axis, layout.last or row_axis, packs)
+        units = [unit_axis(planner.form, load.tensor, load.subscripts) for load in planner.uses.loads(value)]
+        if self._in_place(value) and value.name not in planner.schedule.packed:
+            return InPlace(planner.uses.definitions[value.name])
+        unit = next((unit for unit in units if unit in value.type.axes), sum_axis)
+        return self._pack(value, "rows", unit, unit, packs)
+
+    def _pack(self, value: Value, role: str, last: str, source: str, packs: list[Pack]) -> Home:
+        """A home for `value` with `last` contiguous, filled with `source` in vector lanes."""
+        planner = self.planner
+        key = f"{value.name}.{role}.{last}"
+        if key not in self.packed or not planner.uses.is_inline(value):
+            layout = planner.layout(value, last, planner.panel(last) if role == "lanes" else 0)
+            self.packed[key] = Home(key, layout)
+            packs.append(Pack(value, self.packed[key], source, transposed=source != last))
+        return self.packed[key]
+
+
+def in_bounds(axes: tuple[Axis, ...], tensor: Tensor, load: Load, at: int) -> bool:
+    """Whether subscript `at` of `load` always lies in the tensor: it is a plain axis over the tensor's own dimension
+    (loops never leave their dimension), or a constant inside a fixed extent."""
+    subscript, dim = load.subscripts[at], tensor.dims[at]
+    match subscript.terms:
+        case ():
+            return isinstance(dim, int) and 0 <= subscript.offset < dim
+        case (term,) if term.axis is not None and term.coefficient == 1 and subscript.offset == 0:
+            return next(axis.dim for axis in axes if axis.name == term.axis) == dim
+    return False

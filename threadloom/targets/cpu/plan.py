@@ -1,0 +1,113 @@
+"""The plan of a kernel on a core: what is emitted, in order, and where tiles live. Data only; planning.py makes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.targets.cpu.fuse import Item
+from threadloom.targets.cpu.layout import Layout
+from threadloom.targets.cpu.steps import Product
+from threadloom.tile.ops import Grid, If, Kernel, Load, Op, Stream, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A place of a tile: values with the same `buffer` share memory and layout."""
+
+    buffer: str
+    layout: Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Loop nests with `axis` in vector lanes (None: scalar code only). `rooms` are places of values that live from one
+    loop of the nest to another."""
+
+    items: tuple[Item, ...]
+    axis: str | None
+    rooms: tuple[tuple[str, Home], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Compute `value` into `home`, with `axis` in vector lanes; `transposed`: lanes are transposed to the home's
+    contiguous axis on the way."""
+
+    value: Value
+    home: Home
+    axis: str
+    transposed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """home of `target` <- value of `source`."""
+
+    source: Value
+    target: Value
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """A product's operand read where it lies in a tensor."""
+
+    load: Load
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """result (+)= rows operand x lanes operand. `row_axis`: the axis of the register block's rows; `sum_axis`: the
+    reduced axis that runs inside the micro-kernel; `row_block`, `vectors`: the register block."""
+
+    product: Product
+    axis: str
+    row_axis: str
+    sum_axis: str
+    lanes_operand: Home | InPlace
+    rows_operand: Home | InPlace
+    lanes_value: Value
+    rows_value: Value
+    accumulate: bool
+    row_block: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A stream (or an inner grid): `before` fills carried places, `after` moves next values to them."""
+
+    op: Stream | Grid
+    body: PlannedBody
+    before: tuple[Copy, ...] = ()
+    after: tuple[Copy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    op: If
+    then: PlannedBody
+    otherwise: PlannedBody
+
+
+Planned = Loops | Pack | Copy | Multiply | Loop | Branches
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBody:
+    steps: tuple[Planned, ...]
+    yields: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPlan:
+    """`before` is the scalar code outside the grid."""
+
+    kernel: Kernel
+    grid: Grid
+    before: PlannedBody
+    body: PlannedBody
+    homes: dict[str, Home]
+    inline: frozenset[str]
+    definitions: dict[str, Op]
+    sizes: dict[str, int]  # most positions of every axis's tile
+    full: frozenset[str]  # axes whose tiles always have that many
