@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +19,11 @@ class Loc:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@lru_cache(maxsize=64)
-def _lines(file: str) -> tuple[str, ...]:
-    try:
-        return tuple(Path(file).read_text(encoding="utf-8", errors="replace").splitlines())
-    except OSError:
-        return ()
-
-
 def excerpt(loc: Loc) -> str:
     """The source line of `loc` with a caret under it, or "" where the file cannot be read."""
-    lines = _lines(loc.file)
-    if not 1 <= loc.line <= len(lines):
+    text = linecache.getline(loc.file, loc.line).rstrip("\n")  # which also knows notebooks and doctests
+    if not text:
         return ""
-    text = lines[loc.line - 1].expandtabs(4)
     width = max(1, loc.end_column - loc.column)
-    return f"  {loc.line:>4} | {text}\n       | {' ' * (loc.column - 1)}{'^' * width}"
+    indent = "".join("\t" if c == "\t" else " " for c in text[: loc.column - 1])
+    return f"  {loc.line:>4} | {text}\n       | {indent}{'^' * width}"

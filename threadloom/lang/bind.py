@@ -155,12 +155,14 @@ class _Dims:
                     self.extents[name] = value
                     self.origin[name] = f"from {formula.text} = {extent}, {place}"
         for formula in self.formulas.values():
+            places = _places(formula, tensors)
             missing = [n for n in formula.names if n not in self.extents]
-            if missing:
+            if missing and not places:
                 self.problems.append(f"dimension {formula.text} needs {', '.join(missing)}, which no argument gives")
                 continue
-            self.extents[formula.name] = value = formula.value(self.extents)
-            for place, extent in _places(formula, tensors):
+            value = places[0][1] if missing else formula.value(self.extents)
+            self.extents[formula.name] = value
+            for place, extent in places:
                 if extent != value:
                     self.problems.append(f"{place} is {extent}, but {formula.text} is {value}")
 
