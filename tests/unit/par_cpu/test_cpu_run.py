@@ -169,3 +169,29 @@ def test_nontemporal_stores_are_emitted_as_such():
         b.store(vector, b.args[0], 32, nontemporal=True)
         b.ret()
     assert "movntps" in jit.compile_assembly(emit_llvm(m.build()), X86_64_V3)
+
+
+SAXPY = """
+define exported void @saxpy(ptr %x, ptr %y, float %a, i32 %blocks, i32 %size) nounwind WIDTH {
+  parallel blocks (%b) = (i32 0) to (i32 %blocks) schedule(static) {
+    parallel threads (%z, %t) = (i32 0, i32 0) to (i32 1, i32 %size) {
+      %first = mul nsw i32 %b, %size
+      %i = add nsw i32 %first, %t
+      %i64 = sext i32 %i to i64
+      %p = getelementptr inbounds float, ptr %x, i64 %i64
+      %q = getelementptr inbounds float, ptr %y, i64 %i64
+      %v = load float, ptr %p, align 4
+      %w = load float, ptr %q, align 4
+      %s = call float @llvm.fmuladd.f32(float %a, float %v, float %w)
+      store float %s, ptr %q, align 4
+    }
+  }
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(("width", "register"), [("", "%ymm"), ('"prefer-vector-width"="512"', "%zmm")])
+def test_parallel_threads_become_vectors_although_pointers_may_overlap(width, register):
+    assembly = jit.compile_assembly(emit_llvm(parse(SAXPY.replace("WIDTH", width))), SAPPHIRE_RAPIDS, jit.OPTIMIZED)
+    assert any("vfmadd" in line and register in line for line in assembly.splitlines())

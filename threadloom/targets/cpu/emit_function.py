@@ -78,6 +78,7 @@ class FunctionEmitter:
         self.registers: dict[str, str] = {}
         self.attrs_of: dict[str, tuple[str, ...]] = {}  # LLVM attributes of parameters, kept when outlined
         self.arena_slices: dict[str, ArenaSlice] = {}  # Alloca result -> its slice, planned by outline.py
+        self.kept_attrs: tuple[str, ...] = ()  # of the par function: those that its outlined parts need too
         self.block = "entry"
         self.in_blocks = False  # inside a parallel region that already runs on workers
         self._taken: dict[str, int] = {"entry": 0}
@@ -127,6 +128,9 @@ class FunctionEmitter:
 
     def branch_if(self, cond: str, yes: str, no: str) -> None:
         self.line(f"br i1 {cond}, label {quoted('%', yes)}, label {quoted('%', no)}")
+
+    def outlined_attrs(self) -> str:
+        return " ".join(("nounwind", *self.kept_attrs))
 
     def finish(self, head: str) -> None:
         """Hand the function to the module; `head` is its first line up to the brace."""

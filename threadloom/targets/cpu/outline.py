@@ -73,6 +73,7 @@ def _captured(op: Parallel) -> tuple[Value, ...]:
 def _new_emitter(emitter: FunctionEmitter, name: str) -> FunctionEmitter:
     inner = type(emitter)(emitter.text, name, emitter.loc)
     inner.in_blocks = True
+    inner.kept_attrs = emitter.kept_attrs
     return inner
 
 
@@ -103,7 +104,7 @@ def _emit_body(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     params += [
         " ".join((type_text(v.type), *_kept(body.attrs_of.get(v.name, ())), quoted("%", v.name))) for v in plan.captured
     ]
-    body.finish(f"define internal void {quoted('@', plan.body)}({', '.join(params)}) nounwind")
+    body.finish(f"define internal void {quoted('@', plan.body)}({', '.join(params)}) {body.outlined_attrs()}")
 
 
 def _kept(attrs: tuple[str, ...]) -> tuple[str, ...]:
@@ -231,7 +232,7 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
         run.line(f"call void @{ARENA_RELEASE}(ptr {held.slot})")
     run.line("ret void")
     params = f"ptr {context}, i64 {worker}, i64 {workers}"
-    run.finish(f"define internal void {quoted('@', plan.run)}({params}) nounwind")
+    run.finish(f"define internal void {quoted('@', plan.run)}({params}) {run.outlined_attrs()}")
 
 
 def _field(emitter: FunctionEmitter, context: str, plan: Outlined, number: int) -> str:
