@@ -89,19 +89,15 @@ def _openmp() -> Finding:
 
 
 def _clang() -> Finding:
+    from threadloom.cuda.clang import find
+
     enables, get = "CUDA C++ on the CPU", "pip install 'threadloom[cuda-on-cpu]'"
-    path = env.read("LOOM_CLANG") or _first_clang()
-    if path is None:
-        return Finding("clang", False, "no clang of a usable version", enables, get)
-    words = _first_line([path, "--version"])
-    return Finding("clang", words is not None, f"{path}: {words or 'does not run'}", enables, get)
-
-
-def _first_clang() -> str | None:
-    beside_python = Path(sys.prefix) / "bin" / "clang++"
-    if beside_python.exists():
-        return str(beside_python)
-    return next((p for p in map(shutil.which, ("clang++-22", "clang++-19")) if p), None)
+    try:
+        compiler = find()
+    except CompileError as error:
+        return Finding("clang", False, error.what, enables, error.try_ or get)
+    detail = f"{' '.join(compiler.command)}: clang {compiler.major} ({compiler.origin})"
+    return Finding("clang", True, detail, enables, get)
 
 
 def _host_cxx() -> Finding:
