@@ -147,7 +147,7 @@ def link(objects: list[str], output: str, plan: NvccPlan) -> None:
     """An executable or shared library from objects, our runtime and the OpenMP runtime."""
     compiler = clang.find()
     command = [*(["-shared"] if plan.shared else []), "-o", output, *objects, str(runtime_library.static_object()),
-               *plan.link_flags, *_libraries(plan), *openmp_flags(), "-lm", "-lpthread", "-ldl", "-lstdc++",
+               *plan.link_flags, *_libraries(plan), "-lm", "-lpthread", "-ldl", "-lstdc++",
                *runtime_library.link_flags(compiler)]  # fmt: skip
     command += [flag for flag in plan.host_flags if flag in ("-pthread", "-m64")]
     done = compiler.run(command)
@@ -163,18 +163,6 @@ _CUDA_LIBRARIES = frozenset(
 
 def _libraries(plan: NvccPlan) -> list[str]:
     return [library for library in plan.libraries if library not in _CUDA_LIBRARIES]
-
-
-def openmp_flags() -> list[str]:
-    """The OpenMP runtime that emitted code forks with, found again at run time by its path."""
-    from threadloom.targets.cpu.openmp import runtime
-
-    path = runtime().path
-    if not path:
-        return []
-    if "/" not in path:
-        return ["-l:" + path]
-    return [path, f"-Wl,-rpath,{Path(path).parent}"]
 
 
 def _preprocess(plan: NvccPlan, flags: list[str]) -> int:

@@ -88,11 +88,26 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
         link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, unit.static_shared_bytes[stub.kernel], 1024)
         for stub in unit.stubs
     )
-    device_text = emit_llvm(device, EmitOptions(standalone=options.standalone))
+    device_text = _with_own_entry_points(emit_llvm(device, EmitOptions(standalone=options.standalone)))
     dump("device.emitted.ll", device_text)
     host_text = link_host.explicit_constructors(link_host.share_variables(ir.host, shared))
     glue = link_host.registration_ir(records, shared, options.source.arch)
     return _linked((host_text, device_text, glue), statics)
+
+
+_OWN_ENTRY_POINTS = {
+    "GOMP_parallel": "__loom_parallel",
+    "omp_get_thread_num": "__loom_thread_num",
+    "omp_get_num_threads": "__loom_num_threads",
+    "omp_get_max_threads": "__loom_max_threads",
+}
+
+
+def _with_own_entry_points(text: str) -> str:
+    """Our runtime finds the OpenMP library when the program runs (runtime/parallel.cpp), so nothing is linked."""
+    for name, own in _OWN_ENTRY_POINTS.items():
+        text = text.replace(f"@{name}(", f"@{own}(")
+    return text
 
 
 def _as_defined(variable: Global, shared: tuple[Global, ...]) -> Global:

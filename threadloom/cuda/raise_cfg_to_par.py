@@ -18,7 +18,6 @@ from threadloom.cuda.cfg.ops import BasicBlock, Function, Module
 from threadloom.cuda.kernel import (
     BLOCK,
     BLOCK_INDEX,
-    COLLECTIVES,
     GEOMETRY,
     GRID,
     SHARED_BYTES,
@@ -147,7 +146,7 @@ def _taken_names(statements: tuple[Statement, ...]) -> set[str]:
 
 
 def _is_external(name: str) -> bool:
-    return not name.startswith("llvm.") and name not in COLLECTIVES
+    return not name.startswith("llvm.")
 
 
 def _declaration(function: Function) -> par.Function:

@@ -42,7 +42,7 @@ def static_object() -> Path:
 
 
 def _key(compiler: clang.Compiler) -> str:
-    digest = hashlib.sha256(repr((compiler.command, compiler.major, compiler.flags, _FLAGS)).encode())
+    digest = hashlib.sha256(repr((compiler, _FLAGS, _openmp_path())).encode())
     for path in sorted([*SOURCES.iterdir(), *(HEADERS / "loom").iterdir()]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:20]
@@ -59,7 +59,7 @@ def _build(built: Path, compiler: clang.Compiler) -> None:
         whole = work / "cudart.o"
         _run(compiler, ["-r", "-nostdlib", "-o", str(whole), *map(str, objects), *link_flags(compiler)])
         _archive(work / "libcudart_static.a", whole)
-        shared = ["-shared", "-o", str(work / "libcudart.so"), str(whole), "-lm", "-lpthread"]
+        shared = ["-shared", "-o", str(work / "libcudart.so"), str(whole), "-lm", "-lpthread", "-ldl"]
         _run(compiler, [*shared, *link_flags(compiler)])
         os.replace(work, built)
     except OSError:
@@ -69,6 +69,13 @@ def _build(built: Path, compiler: clang.Compiler) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def _openmp_path() -> str:
+    """The runtime that programs fall back to (see runtime/parallel.cpp)."""
+    from threadloom.targets.cpu.openmp import runtime
+
+    return runtime().path
+
+
 def link_flags(compiler: clang.Compiler) -> list[str]:
     """The karellen wheel brings its own linker; others use the system's."""
     return ["-fuse-ld=lld", "-rtlib=libgcc", "-unwindlib=libgcc"] if compiler.origin == "karellen" else []
@@ -76,7 +83,7 @@ def link_flags(compiler: clang.Compiler) -> list[str]:
 
 def _object(source: Path, work: Path, compiler: clang.Compiler) -> Path:
     target = work / (source.stem + ".o")
-    _run(compiler, [*_FLAGS, "-c", str(source), "-o", str(target)])
+    _run(compiler, [*_FLAGS, f'-DLOOM_OPENMP_PATH="{_openmp_path()}"', "-c", str(source), "-o", str(target)])
     return target
 
 

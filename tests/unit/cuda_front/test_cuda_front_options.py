@@ -10,8 +10,8 @@ from threadloom.errors import CompileError
 
 def test_a_makefile_line() -> None:
     line = (
-        "-ccbin g++ -m64 -gencode arch=compute_70,code=sm_70 -gencode arch=compute_86,code=sm_86 -O3 -Iinc -I ../common "
-        "-DN=3 -D M -Xcompiler -fopenmp,-Wall -Xptxas -v -lineinfo -o a.o -c a.cu"
+        "-ccbin g++ -m64 -gencode arch=compute_70,code=sm_70 -gencode arch=compute_86,code=sm_86 -O3 -Iinc "
+        "-I ../common -DN=3 -D M -Xcompiler -fopenmp,-Wall -Xptxas -v -lineinfo -o a.o -c a.cu"
     )
     plan = parse(line.split())
     assert plan.action == "compile"

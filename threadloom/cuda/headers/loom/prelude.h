@@ -31,3 +31,7 @@
 #include "intrinsics.h"
 #endif
 #include "runtime_api.h"
+#include "texture_types.h"
+#if defined(__CUDA__)
+#include "texture_fetch.h"
+#endif

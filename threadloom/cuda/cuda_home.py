@@ -1,0 +1,56 @@
+"""A directory that looks like a CUDA toolkit to Makefiles and CMake, made of links to what we have."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from threadloom import env
+from threadloom.cuda import runtime_library
+from threadloom.cuda.front import HEADERS
+
+VERSION = "12.8"
+# Libraries whose functions are in libcudart here; build systems name them out of habit.
+_STAND_INS = ("cuda", "cudadevrt", "nvToolsExt", "curand", "cublas", "cufft", "nvidia-ml", "nvrtc")
+
+
+def make(force: bool = False) -> Path:
+    """The root, made where it is not there yet."""
+    runtime = runtime_library.folder()
+    key = hashlib.sha256(f"{sys.executable} {HEADERS} {runtime} {VERSION}".encode()).hexdigest()[:16]
+    base = env.cache_folder() or Path(tempfile.mkdtemp(prefix="loom-"))
+    root = base / "cuda-home" / key
+    if root.exists() and not force:
+        return root
+    root.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(dir=root.parent, prefix="making-"))
+    _fill(work, runtime)
+    work.chmod(0o755)
+    shutil.rmtree(root, ignore_errors=True)
+    os.replace(work, root)
+    return root
+
+
+def _fill(root: Path, runtime: Path) -> None:
+    (root / "bin").mkdir()
+    nvcc = root / "bin" / "nvcc"
+    package = Path(__file__).parent.parent.parent
+    nvcc.write_text(
+        "#!/bin/sh\n"
+        f'PYTHONPATH="{package}${{PYTHONPATH:+:$PYTHONPATH}}" exec "{sys.executable}" -m threadloom.cli.nvcc "$@"\n'
+    )
+    nvcc.chmod(0o755)
+    (root / "include").symlink_to(HEADERS)
+    (root / "lib64").mkdir()
+    for library in ("libcudart.so", "libcudart_static.a"):
+        if (runtime / library).exists():
+            (root / "lib64" / library).symlink_to(runtime / library)
+    for name in _STAND_INS:
+        (root / "lib64" / f"lib{name}.so").symlink_to("libcudart.so")
+    (root / "lib").symlink_to("lib64")
+    (root / "version.txt").write_text(f"CUDA Version {VERSION}\n")
+    (root / "version.json").write_text(f'{{"cuda": {{"name": "CUDA SDK", "version": "{VERSION}.0"}}}}\n')
