@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING
 from threadloom.errors import InternalError
 from threadloom.par.interp_constants import evaluate, offset_of
 from threadloom.par.interp_leaves import DivisionByZero, atomic_function, scalar_function, signed
-from threadloom.par.interp_values import POISON, InterpValue, bitcast, from_bytes, stored_bytes, to_bytes, zero_of
+from threadloom.par.interp_values import (
+    POISON,
+    InterpValue,
+    bitcast,
+    from_bytes,
+    reader,
+    stored_bytes,
+    to_bytes,
+    zero_of,
+)
 from threadloom.par.ops import Array, Const, Int, Leaf, Op, Operand, Struct, Type, Value, Vector
+from threadloom.par.result_types import size_bytes
 
 if TYPE_CHECKING:
     from threadloom.par.interp import Interpreter
@@ -38,6 +48,13 @@ class LeafCode:
 
     def gets(self, operands: Sequence[Operand]) -> Callable[[Env], list[InterpValue]]:
         each = [self.get(operand) for operand in operands]
+        match each:
+            case [first]:
+                return lambda env: [first(env)]
+            case [first, second]:
+                return lambda env: [first(env), second(env)]
+            case [first, second, third]:
+                return lambda env: [first(env), second(env), third(env)]
         return lambda env: [one(env) for one in each]
 
     def defined(self, value: InterpValue, op: Op) -> int:
@@ -143,6 +160,9 @@ class LeafCode:
         source = leaf.attrs.source_type
         assert source is not None
         widths = [_index_bits(operand.type) for operand in leaf.operands[1:]]
+        if len(widths) == 1:
+            stride, bits = size_bytes(source), widths[0]
+            return self.lanewise(lambda base, index: (base + signed(index, bits) * stride) % (1 << 64), leaf)
 
         def one(base: int, *indices: int) -> InterpValue:
             steps = [signed(index, bits) for index, bits in zip(indices, widths, strict=True)]
@@ -161,10 +181,10 @@ class LeafCode:
         assert leaf.result is not None
         pointer, memory, type_ = self.get(leaf.operands[0]), self.interpreter.memory, leaf.result.type
         bytes_, atomic, name = stored_bytes(type_), bool(leaf.attrs.ordering), leaf.result.name
+        value_of = reader(type_)
 
         def run(env: Env, item: Item) -> None:
-            image = memory.read(self.defined(pointer(env), leaf), bytes_, item.position, leaf, atomic)
-            env[name] = from_bytes(type_, image)
+            env[name] = value_of(memory.read(self.defined(pointer(env), leaf), bytes_, item.position, leaf, atomic))
 
         return run
 

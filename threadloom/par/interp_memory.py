@@ -18,6 +18,7 @@ from threadloom.source import Loc
 
 OFFSET_BITS = 32
 ORIGIN = 1 << 30  # offset 0; smaller ones lie before the allocation
+WORD_BYTES = 4
 UNINITIALISED = 0xCB  # what uninitialised memory reads as
 MOST_FINDINGS = 200
 
@@ -66,10 +67,13 @@ class _Access:
 
 @dataclass(slots=True)
 class _Shadow:
-    """Who touched one byte last."""
+    """Who touched one word last, or one byte of a word that is accessed in parts."""
 
     write: _Access | None = None
     reads: dict[Position, _Access] = field(default_factory=dict)
+
+    def copy(self) -> _Shadow:
+        return _Shadow(self.write, dict(self.reads))
 
 
 @dataclass(slots=True)
@@ -80,7 +84,22 @@ class Allocation:
     space: Space | None  # None: given by the caller, a global, or from malloc
     writable: bool = True
     alive: bool = True
-    shadow: dict[int, _Shadow] = field(default_factory=dict)
+    shadow: dict[int, _Shadow | list[_Shadow]] = field(default_factory=dict)  # by word; a list: one per byte
+
+    def touched(self, offset: int, bytes_: int) -> Iterator[tuple[int, _Shadow]]:
+        """The shadows of the bytes [offset, offset + bytes_), whole words as one, each with its first byte."""
+        for word in range(offset // WORD_BYTES, (offset + bytes_ - 1) // WORD_BYTES + 1):
+            first, found = word * WORD_BYTES, self.shadow.get(word)
+            if found is None:
+                found = self.shadow[word] = _Shadow()
+            whole = offset <= first and first + WORD_BYTES <= offset + bytes_
+            if whole and isinstance(found, _Shadow):
+                yield first, found
+                continue
+            if isinstance(found, _Shadow):
+                found = self.shadow[word] = [found.copy() for _ in range(WORD_BYTES)]
+            for byte in range(max(first, offset), min(first + WORD_BYTES, offset + bytes_)):
+                yield byte, found[byte - first]
 
 
 class Memory:
@@ -126,12 +145,13 @@ class Memory:
         found, offset = self._checked(address, bytes_, leaf, "read")
         if found is None:
             return bytes(bytes_)
-        if not all(found.initialised[offset : offset + bytes_]):
+        if 0 in found.initialised[offset : offset + bytes_]:
             kind = str(found.space) if found.space else "allocated"
             self.report("uninitialised", f"read of uninitialised {kind} memory %{found.name}+{offset}", leaf)
         if position and found.space is not Space.PRIVATE:
-            for byte in range(offset, offset + bytes_):
-                self._note_read(found, byte, _Access(position, leaf, atomic))
+            access = _Access(position, leaf, atomic)
+            for byte, shadow in found.touched(offset, bytes_):
+                self._note_read(found, byte, shadow, access)
         return bytes(found.content[offset : offset + bytes_])
 
     def write(self, address: int, image: bytes, position: Position, leaf: Leaf, atomic: bool = False) -> None:
@@ -144,8 +164,9 @@ class Memory:
         found.content[offset : offset + len(image)] = image
         found.initialised[offset : offset + len(image)] = b"\1" * len(image)
         if position and found.space is not Space.PRIVATE:
-            for byte in range(offset, offset + len(image)):
-                self._note_write(found, byte, _Access(position, leaf, atomic))
+            access = _Access(position, leaf, atomic)
+            for byte, shadow in found.touched(offset, len(image)):
+                self._note_write(found, byte, shadow, access)
 
     def _checked(self, address: int, bytes_: int, leaf: Leaf, what: str) -> tuple[Allocation | None, int]:
         found, offset = self._allocation(address), (address & ((1 << OFFSET_BITS) - 1)) - ORIGIN
@@ -160,16 +181,15 @@ class Memory:
             return None, 0
         return found, offset
 
-    def _note_read(self, found: Allocation, byte: int, access: _Access) -> None:
-        shadow = found.shadow.setdefault(byte, _Shadow())
-        if shadow.write is not None:
+    def _note_read(self, found: Allocation, byte: int, shadow: _Shadow, access: _Access) -> None:
+        if shadow.write is not None and shadow.write.position is not access.position:
             self._compare(found, byte, shadow.write, access)
         shadow.reads.setdefault(access.position, access)
 
-    def _note_write(self, found: Allocation, byte: int, access: _Access) -> None:
-        shadow = found.shadow.setdefault(byte, _Shadow())
+    def _note_write(self, found: Allocation, byte: int, shadow: _Shadow, access: _Access) -> None:
         for earlier in self._earlier(shadow):
-            self._compare(found, byte, earlier, access)
+            if earlier.position is not access.position:
+                self._compare(found, byte, earlier, access)
         shadow.write, shadow.reads = access, {}
 
     @staticmethod

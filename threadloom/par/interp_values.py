@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
+from collections.abc import Callable
 
 from threadloom.errors import InternalError
 from threadloom.par.ops import Array, Float, Int, Ptr, Struct, Type, Vector
@@ -175,6 +176,19 @@ def from_bytes(type_: Type, image: bytes) -> InterpValue:
                 for at, field in zip(offsets, fields, strict=True)
             )
     raise InternalError(f"{type_!r} cannot be loaded")
+
+
+def reader(type_: Type) -> Callable[[bytes], InterpValue]:
+    """`from_bytes` for one type, with the common scalars worked out beforehand."""
+    match type_:
+        case Ptr():
+            return lambda image: int.from_bytes(image, "little")
+        case Int(bits) if bits % 8 == 0:
+            return lambda image: int.from_bytes(image, "little")
+        case Float("float" | "double" | "half" as kind):
+            unpack = struct.Struct({"float": "<f", "double": "<d", "half": "<e"}[kind]).unpack
+            return lambda image: unpack(image)[0]
+    return lambda image: from_bytes(type_, image)
 
 
 def stored_bytes(type_: Type) -> int:

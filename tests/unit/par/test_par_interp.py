@@ -274,3 +274,19 @@ def test_strings_must_have_the_length_of_their_type():
     module = parse('@text = internal constant [3 x i8] c"four"\ndefine void @f() {\n return\n}\n')
     with pytest.raises(CompileError, match="has 4 bytes"):
         interpret(module, "f", [])
+
+
+def test_neighbouring_bytes_of_a_word_do_not_race_but_the_whole_word_does():
+    body = """
+  parallel threads (%t) = (i64 0) to (i64 4) {
+    %p = getelementptr i8, ptr %x, i64 %t
+    store i8 1, ptr %p
+    WORD
+  }
+  return"""
+    assert run(body.replace("WORD", ""), np.zeros(4, np.uint8), params="ptr %x").findings == ()
+    whole = run(body.replace("WORD", "%v = load i32, ptr %x"), np.zeros(4, np.uint8), params="ptr %x")
+    assert whole.kinds() == {"race"}
+    unaligned = run(body.replace("store i8 1, ptr %p", "store i16 1, ptr %p").replace("WORD", ""),
+                    np.zeros(8, np.uint8), params="ptr %x")  # fmt: skip
+    assert unaligned.kinds() == {"race"}
