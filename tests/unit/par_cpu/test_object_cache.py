@@ -1,5 +1,6 @@
 """The disk cache of compiled objects loses entries gracefully."""
 
+import os
 import stat
 import warnings
 
@@ -98,3 +99,15 @@ def test_two_writers_leave_a_whole_entry(tmp_path):
         list(pool.map(lambda payload: cache.store("same", payload), payloads * 4))
     assert cache.load("same") in payloads
     assert [path.name for path in (tmp_path / "shared").iterdir()] == ["same.object"]
+
+
+def test_old_entries_make_room(tmp_path):
+    cache = ObjectCache(tmp_path)
+    for number, name in enumerate("abc"):
+        cache.store(name, bytes(1000))
+        os.utime(tmp_path / f"{name}.object", (number, number))
+    cache.load("a")  # used: no longer the oldest
+    (tmp_path / ".writing-torn").write_bytes(b"half")
+    os.utime(tmp_path / ".writing-torn", (0, 0))
+    cache.prune(most_bytes=2500)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.object", "c.object"]

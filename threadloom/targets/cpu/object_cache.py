@@ -7,10 +7,12 @@ closed to others.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -18,6 +20,10 @@ from threadloom import env
 
 _FORMAT = b"threadloom object 1\n"
 _DIGEST_BYTES = 32
+_WRITING = ".writing-"
+_TORN_AFTER_SECONDS = 3600
+MOST_BYTES = 1 << 30
+_STORES_PER_PRUNE = 64
 
 
 def key(*parts: str) -> str:
@@ -36,6 +42,7 @@ class ObjectCache:
     def __init__(self, folder: Path | None):
         self.folder = folder
         self._warned = False
+        self._stores = 0
 
     def load(self, name: str) -> bytes | None:
         if self.folder is None:
@@ -46,6 +53,8 @@ class ObjectCache:
             content = self._path(name).read_bytes()
         except OSError:
             return None
+        with contextlib.suppress(OSError):
+            os.utime(self._path(name))  # used now: pruned last
         head = len(_FORMAT) + _DIGEST_BYTES
         payload = content[head:]
         if content[: len(_FORMAT)] != _FORMAT or content[len(_FORMAT) : head] != hashlib.sha256(payload).digest():
@@ -59,10 +68,31 @@ class ObjectCache:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_safe():
                 self._replace(self._path(name), _FORMAT + hashlib.sha256(payload).digest() + payload)
+                self._stores += 1
+                if self._stores % _STORES_PER_PRUNE == 1:
+                    self.prune()
             else:
                 self._warn("belongs to another user or is open to others")
         except OSError as error:
             self._warn(error.strerror or str(error))
+
+    def prune(self, most_bytes: int = MOST_BYTES) -> None:
+        """Remove the entries that were not used for longest until the rest fits, and what torn writes left."""
+        if self.folder is None:
+            return
+        now, entries = time.time(), []
+        for path in self.folder.iterdir():
+            status = path.stat()
+            if path.name.startswith(_WRITING) and now - status.st_mtime > _TORN_AFTER_SECONDS:
+                path.unlink(missing_ok=True)
+            elif path.suffix == ".object":
+                entries.append((status.st_mtime, status.st_size, path))
+        excess = sum(size for _, size, _ in entries) - most_bytes
+        for _, size, path in sorted(entries):
+            if excess <= 0:
+                break
+            path.unlink(missing_ok=True)
+            excess -= size
 
     def _path(self, name: str) -> Path:
         assert self.folder is not None
@@ -76,7 +106,7 @@ class ObjectCache:
         return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
     def _replace(self, path: Path, content: bytes) -> None:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_WRITING)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
