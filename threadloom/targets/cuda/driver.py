@@ -130,7 +130,7 @@ def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_byte
             rank,
             pointer,
             [u64(max(1, shape[d])) for d in spec.dims],
-            [u64(strides_bytes[d]) for d in spec.dims[1:]],
+            [u64(strides_bytes[d]) for d in spec.dims[1:]] or [u64(16)],  # rank 1: not read, but may not be empty
             [u32(b) for b in spec.box],
             [u32(1)] * rank,
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

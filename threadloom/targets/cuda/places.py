@@ -96,7 +96,8 @@ class Places:
             if self.worker and mine < extent:
                 part = self.scope.fresh(f"{name}_mine")
                 self.scope.writer.line(f"const i32 {part} = {variable} + worker * {mine};")
-                return Place(part, stop, mine, full=False, offset=f"worker * {mine}")
+                whole = Place(variable, stop, extent, full=False)
+                return Place(part, stop, mine, full=False, offset=f"worker * {mine}", whole=whole)
         return Place(variable, stop, extent, full=extent == 1 and a.start is None and a.stop is None)
 
     def bound(self, value, otherwise: str) -> str:

@@ -32,6 +32,7 @@ class Place:
     extent: int
     full: bool
     offset: str = "0"
+    whole: Place | None = None  # the EU's tile, where this is a worker's part of it
 
 
 @dataclass(slots=True)

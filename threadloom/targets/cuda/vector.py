@@ -205,6 +205,7 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
             return literal(op.number, op.result.type.dtype)
         case tile.Bound():
             place = scope.places[op.axis]
+            place = place.whole or place  # all roles must agree on bounds: the EU's tile, not a worker's part
             return place.first if op.which == "start" else f"min({place.first} + {place.extent}, {place.stop})"
         case tile.Index():
             return scope.index(layout, op.axis, register)
