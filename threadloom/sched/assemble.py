@@ -32,7 +32,7 @@ def assemble(
     buffers = buffers_of(graph, placement, slots)
     lines = lines_of(graph, placement, schedules)
     synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers})
-    synchronizer.run(schedules)
+    synchronizer.run()
     sections = tuple(Section(loop, role, _with_prefetch(line, graph, prefetch)) for (loop, role), line in lines.items())
     loops = tuple(_loop_plan(loop, schedules[loop], sections) for loop in schedules)
     return SProgram(
@@ -67,7 +67,8 @@ def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, st
     for place in placement.places.values():
         tile = tiles.tile(place.tile)
         units = [placement.units[t] for t in (*tile.producers, *tile.consumers) if t in placement.units]
-        if place.space == "reg" and not any(u.seu.is_async for u in units):
+        many = any(count > 1 for (t, _), count in slots.items() if t == place.tile)
+        if place.space == "reg" and not many and not any(u.seu.is_async for u in units):
             continue
         roles = ("",) if place.shared else _owners(place, tile.producers, placement)
         for role in roles:

@@ -48,7 +48,7 @@ def _memory(problem: Problem, space: Space) -> int:
     pools = in_space(problem, space)
     if not pools:
         return 0
-    if sum(p.bytes for p in pools) > space.free_bytes:
+    if sum(space.taken(p.bytes, 1) for p in pools) > space.free_bytes:
         return UNBOUNDED
     held = sum(p.bytes * _least_lifetime(problem, p) for p in pools)
     return math.ceil(held / max(1, space.free_bytes))
@@ -76,7 +76,7 @@ def most_slots(problem: Problem, pool: Pool) -> int:
     space = next((s for s in problem.spaces if s.name == pool.space and s.role in ("", pool.role)), None)
     if space is None:
         return 1
-    others = sum(p.bytes for p in in_space(problem, space)) - pool.bytes
+    others = sum(space.taken(p.bytes, 1) for p in in_space(problem, space) if p != pool)
     return max(1, (space.free_bytes - others) // max(1, pool.bytes))
 
 
@@ -86,17 +86,20 @@ def choose_slots(problem: Problem, depth: int = 4) -> dict[str, int] | None:
     slots = {p.name: 1 for p in problem.pools}
     for space in problem.spaces:
         pools = in_space(problem, space)
-        used = sum(p.bytes for p in pools)
-        if used > space.free_bytes:
+        if sum(space.taken(p.bytes, 1) for p in pools) > space.free_bytes:
             return None
         limit = min(depth, MAX_SLOTS.get(space.name, 1))
         while True:
+            used = {p.name: space.taken(p.bytes, slots[p.name]) for p in pools}
+            free = space.free_bytes - sum(used.values())
             growable = [
-                p for p in pools if not p.fixed and slots[p.name] < limit and used + p.bytes <= space.free_bytes
+                p
+                for p in pools
+                if not p.fixed
+                and slots[p.name] < limit
+                and space.taken(p.bytes, slots[p.name] + 1) - used[p.name] <= free
             ]
             if not growable:
                 break
-            grown = min(growable, key=lambda p: slots[p.name])
-            slots[grown.name] += 1
-            used += grown.bytes
+            slots[min(growable, key=lambda p: slots[p.name]).name] += 1
     return slots

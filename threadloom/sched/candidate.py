@@ -15,7 +15,7 @@ from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
 from threadloom.sched.lines import inner_loops, subtree
 from threadloom.sched.ops import Partition, SProgram
 from threadloom.sched.pipeline import Problem, Space, build
-from threadloom.sched.placement import Placement, place
+from threadloom.sched.placement import Place, Placement, place
 from threadloom.sched.profile import Costs
 from threadloom.sched.sizes import BoundScalars, Sizes, sizes_of
 from threadloom.sched.tile_map import TileMap
@@ -108,7 +108,7 @@ def _shortage(
     for loop in graph.loops:
         for space in spaces[loop.id]:
             own = sum(
-                p.bytes_per_slot * (1 if p.shared or space.role else len(_workers(placement)))
+                space.taken(p.bytes_per_slot, 1) * (1 if p.shared or space.role else len(_workers(placement)))
                 for p in placement.places.values()
                 if p.space == space.name and not p.carried and _home(tiles, p.tile, graph) == loop.id
                 and space.role in ("", *placement.units[tiles.tile(p.tile).producers[0]].roles)
@@ -188,23 +188,23 @@ def free_spaces(graph: TaskGraph, placement: Placement, device: Device, tiles: T
             if device.arch == "cpu" and memory.name != "l3":
                 continue  # placement has seen to it; only the last level can overflow
             if memory.per == "eu":
-                used = _outside_bytes(graph, placement, tiles, loop.id, memory.name)
+                used = _outside_bytes(graph, placement, tiles, loop.id, Space(memory.name, "", 0, memory.granule_bytes))
                 free = int(memory.capacity_bytes.value) - used
                 if memory.name == "smem":
                     free -= int(device.fact("smem_reserved_bytes", 0))
-                spaces.append(Space(memory.name, "", free))
+                spaces.append(Space(memory.name, "", free, memory.granule_bytes))
             else:
                 spaces += _role_spaces(graph, placement, device, tiles, loop.id, memory.name)
         result[loop.id] = tuple(spaces)
     return result
 
 
-def _outside_bytes(graph: TaskGraph, placement: Placement, tiles: TileMap, loop: int, space: str) -> int:
+def _outside_bytes(graph: TaskGraph, placement: Placement, tiles: TileMap, loop: int, space: Space) -> int:
     """One slot of each buffer of the memory that another loop makes, or that is carried."""
     total = 0
     for held in placement.places.values():
-        if held.space == space and (held.carried or _home(tiles, held.tile, graph) != loop):
-            total += held.bytes_per_slot * (1 if held.shared else len(_workers(placement)))
+        if held.space == space.name and (held.carried or _home(tiles, held.tile, graph) != loop):
+            total += space.taken(held.bytes_per_slot, 1) * (1 if held.shared else len(_workers(placement)))
     return total
 
 
@@ -222,9 +222,18 @@ def _role_spaces(
     across = sum(
         p.bytes_per_slot
         for p in placement.places.values()
-        if p.space == memory and _lives_across(p.tile, p.carried, loop, graph, tiles)
+        if p.space == memory and _counts_against(p, loop, graph, placement, tiles)
     )
     return [Space(memory, role, budget - across) for role in workers]
+
+
+def _counts_against(held: Place, loop: int, graph: TaskGraph, placement: Placement, tiles: TileMap) -> bool:
+    """Register tiles that take room from `loop`'s own: buffers that asynchronous units touch are never shared, other
+    tiles only while they live."""
+    tile = tiles.tile(held.tile)
+    if any(placement.units[t].seu.is_async for t in (*tile.producers, *tile.consumers)):
+        return held.carried or _home(tiles, held.tile, graph) != loop
+    return _lives_across(held.tile, held.carried, loop, graph, tiles)
 
 
 def _lives_across(name: str, carried: bool, loop: int, graph: TaskGraph, tiles: TileMap) -> bool:

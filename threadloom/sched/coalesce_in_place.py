@@ -18,23 +18,28 @@ from threadloom.task.ops import Kind, STask, TaskGraph, Tile
 def coalesce_in_place(graph: TaskGraph) -> TaskGraph:
     tiles = {t.name: t for t in graph.tiles}
     for task in graph.tasks:
-        if task.kind is Kind.VECTOR and task.loop != 0:
-            for result in [t for t in tiles.values() if t.producers == (task.name,)]:
+        if task.kind is Kind.VECTOR:
+            for result in [t for t in tiles.values() if t.producers and t.producers[0] == task.name]:
                 operand = next((t for t in tiles.values() if _can_share(t, result, task, graph)), None)
                 if operand is not None:
-                    tiles[operand.name] = _joined(operand, result)
-                    del tiles[result.name]
+                    kept, gone = (result, operand) if result.carried is not None else (operand, result)
+                    tiles[kept.name] = _joined(kept, gone, operand, result)
+                    del tiles[gone.name]
     return graph if len(tiles) == len(graph.tiles) else replace(graph, tiles=tuple(tiles.values()))
 
 
 def _can_share(operand: Tile, result: Tile, task: STask, graph: TaskGraph) -> bool:
-    if operand == result or operand.carried is not None or result.carried is not None:
+    if operand == result or operand.carried is not None:
+        return False
+    if result.carried is None and result.producers != (task.name,):
+        return False
+    if result.carried is not None and not _is_initial(result, task, graph):
         return False
     if operand.type.dtype != result.type.dtype or set(operand.type.axes) != set(result.type.axes):
         return False
     if not operand.type.axes or task.name not in operand.consumers or not operand.producers:
         return False
-    touched = (*operand.producers, *operand.consumers, *result.consumers)
+    touched = (*operand.producers, *operand.consumers, *(result.consumers if result.carried is None else ()))
     if any(graph.task(t).loop != task.loop for t in touched):
         return False
     if any(graph.task(t).kind in (Kind.LOAD, Kind.GATHER) for t in operand.producers):
@@ -42,6 +47,12 @@ def _can_share(operand: Tile, result: Tile, task: STask, graph: TaskGraph) -> bo
     same_instance = all(e.distance == 0 for e in graph.edges if e.value in (operand.name, *operand.values))
     others = [t for t in operand.consumers if t != task.name]
     return same_instance and all(_leads_to(other, task.name, graph) for other in others)
+
+
+def _is_initial(result: Tile, task: STask, graph: TaskGraph) -> bool:
+    """Whether the task makes the value that a loop beside it starts from."""
+    parents = {loop.id: loop.parent for loop in graph.loops}
+    return parents.get(result.carried) == task.loop
 
 
 def _leads_to(src: str, dst: str, graph: TaskGraph) -> bool:
@@ -56,10 +67,10 @@ def _leads_to(src: str, dst: str, graph: TaskGraph) -> bool:
     return dst in reached
 
 
-def _joined(operand: Tile, result: Tile) -> Tile:
+def _joined(kept: Tile, gone: Tile, operand: Tile, result: Tile) -> Tile:
     return replace(
-        operand,
+        kept,
         producers=tuple(dict.fromkeys((*operand.producers, *result.producers))),
         consumers=tuple(dict.fromkeys((*operand.consumers, *result.consumers))),
-        values=tuple(dict.fromkeys((operand.name, *operand.values, result.name, *result.values))),
+        values=tuple(dict.fromkeys((kept.name, *kept.values, gone.name, *gone.values))),
     )

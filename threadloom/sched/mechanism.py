@@ -90,7 +90,7 @@ class Plan:
         is held from its producer's start to its last reader's end). Empty where it is valid."""
         found = []
         for space in self.problem.spaces:
-            used = sum(p.bytes * self.slots[p.name] for p in in_space(self.problem, space))
+            used = sum(space.taken(p.bytes, self.slots[p.name]) for p in in_space(self.problem, space))
             if used > space.free_bytes:
                 found.append(
                     f"{space.name}{'@' + space.role if space.role else ''}: {used} of {space.free_bytes} bytes"

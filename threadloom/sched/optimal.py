@@ -102,7 +102,7 @@ def _most(problem: Problem, slots: dict[str, int]) -> dict[str, int]:
     raised = {name: max(count, generous[name]) for name, count in slots.items()}
     for space in problem.spaces:
         pools = in_space(problem, space)
-        if sum(p.bytes * raised[p.name] for p in pools) > space.free_bytes:
+        if sum(space.taken(p.bytes, raised[p.name]) for p in pools) > space.free_bytes:
             raised |= {p.name: slots[p.name] for p in pools}
     return raised
 
@@ -164,7 +164,7 @@ class _Model:
         for space in problem.spaces:
             pools = in_space(problem, space)
             if pools:
-                self.model.Add(sum(p.bytes * self.slots[p.name] for p in pools) <= space.free_bytes)
+                self.model.Add(sum(space.taken(p.bytes, 1) * self.slots[p.name] for p in pools) <= space.free_bytes)
 
     def hint(self, made: Modulo) -> None:
         base = made.starts[0]

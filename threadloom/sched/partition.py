@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threadloom.machine.model import Device
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.task.ops import TaskGraph
-from threadloom.tile.ops import AxisKind, Dot
+from threadloom.tile.ops import AxisKind, Dot, Load, Store
 
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
 
@@ -30,6 +30,7 @@ class AxisRole:
     column: bool
     depth: bool
     narrowest_bytes: int  # of an element of the operands it is the depth of
+    contiguous: bool  # the innermost dimension of some tensor
 
     @property
     def in_product(self) -> bool:
@@ -39,6 +40,8 @@ class AxisRole:
 def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
     """Every TILE axis that a loop cuts, grid first."""
     dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
+    accesses = [op for t in graph.tasks for op in t.ops if isinstance(op, Load | Store) and op.subscripts]
+    inner = {term.axis for op in accesses for term in op.subscripts[-1].terms if term.axis}
     found: dict[str, AxisRole] = {}
     for loop in graph.loops:
         for loop_axis in loop.axes:
@@ -55,6 +58,7 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 column=any(name in d.b.type.axes and name not in d.over and name not in d.a.type.axes for d in dots),
                 depth=bool(over),
                 narrowest_bytes=min(widths, default=4),
+                contiguous=name in inner,
             )
     return list(found.values())
 
@@ -65,10 +69,10 @@ def partitions(graph: TaskGraph, whole: dict[str, int], device: Device) -> Itera
     order = tuple(a.axis.name for a in graph.loops[0].axes)
     options = [_options(role, device) for role in roles]
     for extents in itertools.product(*options):
-        for split, workers in _splits(roles, extents, device):
-            tiles = tuple(
-                AxisTile(r.axis, e, e // workers if r.axis == split else e) for r, e in zip(roles, extents, strict=True)
-            )
+        for split, workers in _splits(graph, whole, roles, extents, device):
+            tiles = tuple(AxisTile(r.axis, e, e) for r, e in zip(roles, extents, strict=True))
+            if split is not None:
+                tiles = (split, *(t for t in tiles if t.axis != split.axis))
             yield Partition(tiles, order=order, workers=workers, persistent=True)
 
 
@@ -99,24 +103,46 @@ def _sm_options(role: AxisRole, device: Device) -> list[int]:
     if role.depth:
         line = 128 // role.narrowest_bytes  # a swizzled line of 128 bytes
         return [s for s in (line, 2 * line) if s < extent + line] or [max(16, _up(extent, 16))]
+    if role.contiguous:
+        return [s for s in (128, 256, 512, 1024) if s < 2 * extent] or [_up(extent, 32)]
     return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if s < 2 * extent]
 
 
-def _splits(roles: list[AxisRole], extents: tuple[int, ...], device: Device) -> Iterator[tuple[str, int]]:
-    """(axis that workers share, number of workers); ("", 1) where one worker does all."""
+def _splits(
+    graph: TaskGraph, whole: dict[str, int], roles: list[AxisRole], extents: tuple[int, ...], device: Device
+) -> Iterator[tuple[AxisTile | None, int]]:
+    """(how the workers share an axis, number of workers); (None, 1) where one worker does all.
+
+    Rows of a product come first; a whole axis of many columns (wide heads) is shared where an accumulator over all of it
+    would not fit one worker's registers; without products any spatial axis will do.
+    """
+    yield None, 1
     if device.max_worker_roles == 1:
-        yield "", 1
         return
     rows = int(device.fact("dot_rows", 64))
-    rowed = [(r, e) for r, e in zip(roles, extents, strict=True) if r.spatial and r.row]
-    if not rowed:
-        yield "", 1
-        return
-    axis, extent = rowed[0]
-    for workers in range(1, device.max_worker_roles + 1):
-        share = extent // workers
-        if share * workers == extent and share % rows == 0 and share <= 2 * rows:
-            yield (axis.axis, workers) if workers > 1 else ("", 1)
+    products = any(r.in_product for r in roles)
+    for role, extent in zip(roles, extents, strict=True):
+        if not role.spatial or (products and not role.row):
+            continue
+        for workers in range(2, device.max_worker_roles + 1):
+            share, rest = divmod(extent, workers)
+            if rest == 0 and (not products or (share % rows == 0 and share <= 2 * rows)):
+                yield AxisTile(role.axis, extent, share), workers
+        break
+    for axis in _wide_columns(graph, whole):
+        yield AxisTile(axis, whole[axis], whole[axis] // 2), 2
+
+
+def _wide_columns(graph: TaskGraph, whole: dict[str, int]) -> list[str]:
+    """Whole axes with at least 256 columns of an accumulating product, evenly divisible."""
+    found = []
+    for axis in graph.kernel.axes:
+        if axis.kind is AxisKind.WHOLE and whole[axis.name] >= 256 and whole[axis.name] % 16 == 0:
+            dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
+            free = [d for d in dots if axis.name in d.b.type.axes and axis.name not in d.a.type.axes]
+            if free and not any(axis.name in d.over for d in dots):
+                found.append(axis.name)
+    return found
 
 
 # ---------------------------------------------------------------- CPU
@@ -131,6 +157,8 @@ def _core_options(role: AxisRole, device: Device) -> list[int]:
         granule = block if role.column else rows
         least = 2 * granule if extent > 2 * granule else granule
         return [s for p in PARTS if (s := _up(-(-extent // p), granule)) >= least] or [_up(extent, granule)]
+    if role.spatial and role.contiguous:
+        return [s for s in (512, 1024, 2048, 4096, 8192) if s < 2 * extent] or [extent]
     if role.spatial:
         return [s for s in (1, 2, 4, 8, 16, 32, 64) if s <= max(1, extent)]
     if role.column:

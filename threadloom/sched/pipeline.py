@@ -74,6 +74,11 @@ class Space:
     name: str
     role: str
     free_bytes: int
+    granule_bytes: int = 1
+
+    def taken(self, bytes_per_slot: int, slots: int) -> int:
+        """Bytes that a buffer takes: each slot is rounded up to what the memory hands out."""
+        return -(-bytes_per_slot // self.granule_bytes) * self.granule_bytes * slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +168,20 @@ def _updates_after(edge: Edge, graph: TaskGraph, tile_map: TileMap, edges: list[
     order = [t.name for t in graph.tasks if t.loop == loop and t.name in tile_map.tile(tile).producers]
     if edge.src not in order:
         return []
-    after = order.index(edge.src) + 1
-    wraps = after == len(order)
-    following = order[0] if wraps else order[after]
-    distance = (1 if wraps else 0) - edge.distance
-    return [(edge.dst, following, distance)] if edge.dst != following else []
+    at = order.index(edge.src)
+    for step in range(1, len(order) + 1):
+        following = order[(at + step) % len(order)]
+        wraps = at + step >= len(order)
+        if wraps or not exclusive(edge.src, following, graph):
+            distance = (1 if wraps else 0) - edge.distance
+            return [(edge.dst, following, distance)] if edge.dst != following else []
+    return []
+
+
+def exclusive(a: str, b: str, graph: TaskGraph) -> bool:
+    """Whether the two sTasks stand in opposite branches of one condition, so that only one runs."""
+    wanted = {(g.cond, g.wanted) for g in graph.guards if g.task == a}
+    return any((g.cond, not g.wanted) in wanted for g in graph.guards if g.task == b)
 
 
 def _pools(

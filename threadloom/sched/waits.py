@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import SEU, Completion
-from threadloom.sched.fold import Modulo
-from threadloom.sched.lines import Item, Line, subtree
+from threadloom.sched.lines import Item, Line, inner_loops, subtree
 from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Reason, Signal, Wait, Why
 from threadloom.sched.pipeline import pairs
 from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
-from threadloom.task.ops import Edge, Kind, Loop, TaskGraph
+from threadloom.task.ops import Edge, Kind, TaskGraph
 
 GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
 
@@ -50,12 +49,13 @@ class Synchronizer:
         self._parents = {loop.id: loop.parent for loop in graph.loops}
         self._task_loop = {t.name: t.loop for t in graph.tasks}
 
-    def run(self, schedules: dict[int, Modulo]) -> None:
+    def run(self) -> None:
         deps = self._dependences()
         self._name_groups()
         self._name_rings(deps)
         for dep in deps:
             self._fence(dep)
+        self._fence_overwritten()
         for dep in deps:
             self._wait_for_value(dep)
         for dep in deps:
@@ -63,8 +63,9 @@ class Synchronizer:
         for (loop, _), line in list(self.lines.items()):
             self._wait_for_slots(loop, line)
         self._release_slots(deps)
-        for loop, made in schedules.items():
-            self._turns(loop, made)
+        for loop in self.graph.loops:
+            if not inner_loops(loop) and loop.id != 0:
+                self._turns(loop.id)
 
     # ------------------------------------------------ what depends on what
 
@@ -166,6 +167,22 @@ class Synchronizer:
             fence = Fence(buffer.name, "generic", "async", reason, target.stage)
             if fence not in target.after:
                 target.after.insert(0, fence)
+
+    def _fence_overwritten(self) -> None:
+        """A place that a generic write changed (a result over its operand) before its asynchronous producer comes
+        round to it again."""
+        for place in self.placement.places.values():
+            tile = self.tiles.tile(place.tile)
+            generic = [t for t in tile.producers if self.seu(t).proxy == "generic" and not self.seu(t).is_async]
+            for task in [t for t in tile.producers if self.seu(t).proxy == "async"] if generic else []:
+                for role in self.placement.units[task].roles:
+                    buffer = self.buffer(place.tile, role)
+                    target = self.item(self._task_loop[task], role, task)
+                    if buffer is not None and not any(
+                        isinstance(k, Fence) and k.buffer == buffer.name for k in target.before
+                    ):
+                        reason = Reason(Why.SLOT_FREE, generic[-1], task, buffer.name, buffer.slots)
+                        target.before.append(Fence(buffer.name, "generic", "async", reason, target.stage))
 
     def buffer(self, tile: str, role: str) -> Buffer | None:
         return self.buffers.get((tile, role)) or self.buffers.get((tile, ""))
@@ -346,7 +363,7 @@ class Synchronizer:
 
     # ------------------------------------------------ turns
 
-    def _turns(self, loop: int, made: Modulo) -> None:
+    def _turns(self, loop: int) -> None:
         """Roles that share an asynchronous matrix unit take turns on it in the planned order.
 
         Left alone they fall into lockstep (prototype study: 2048 -> 3674 cycles).
@@ -380,7 +397,3 @@ class Synchronizer:
 def _once(instrs: list, instr) -> None:
     if instr not in instrs:
         instrs.append(instr)
-
-
-def has_inner(loop: Loop) -> bool:
-    return any(isinstance(item, int) for item in loop.items)
