@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, RootKind
 from threadloom.cuda.lower.traverse import expand, walk
-from threadloom.par.ops import I32, Attrs, Const, Function, Leaf, Module, Op, Space
-
-_SYNCWARP = Attrs(callee="loom.syncwarp")
+from threadloom.par.ops import I32, Const, Function, Leaf, Module, Op, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +24,23 @@ class VolatileSync:
     name: str = "volatile-sync"
 
     def apply(self, module: Module) -> Module:
-        functions = tuple(self._function(function, module) for function in module.functions)
-        return replace(module, functions=functions)
+        for function in module.functions:
+            if function.body is not None and any(_is_volatile_store(op) for op in walk(function.body.ops)):
+                module = self._function(function, module)
+        return module
 
-    def _function(self, function: Function, module: Module) -> Function:
-        if function.body is None or not any(_is_volatile_store(op) for op in walk(function.body.ops)):
-            return function
-        memory = Memory(function, module)
+    def _function(self, function: Function, module: Module) -> Module:
+        memory, editor = Memory(function, module), Editor(function, module)
 
         def change(op: Op) -> list[Op] | None:
             if not _is_volatile_store(op) or not _is_shared(op, memory):
                 return None
-            meet = Leaf("call", (Const(I32, "-1"),), None, _SYNCWARP, op.loc)
-            return [meet, op, meet]
+            with editor.collect() as ops, editor.at(op.loc):
+                editor.call("loom.syncwarp", [Const(I32, "-1")])
+            return [*ops, op, *ops]
 
-        return replace(function, body=expand(function.body, change))
+        body = expand(function.body, change)
+        return module if body == function.body else editor.finish(replace(function, body=body))
 
 
 def _is_volatile_store(op: Op) -> bool:
