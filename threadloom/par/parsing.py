@@ -82,7 +82,10 @@ class _ModuleParser(LeafParser):
         cursor = self.cursor
         name = unquoted(cursor.advance().text)
         cursor.expect("=")
-        linkage = cursor.expect_kind("word", "a linkage such as internal").text
+        words = [cursor.expect_kind("word", "a linkage such as internal").text]
+        while not cursor.at("constant", "global"):  # private unnamed_addr, thread_local ...
+            words.append(cursor.expect_kind("word", "constant or global").text)
+        linkage = " ".join(words)
         constant = cursor.one_of(("constant", "global"), "constant or global") == "constant"
         type_ = self.type()
         init = None

@@ -10,6 +10,7 @@ EVERYTHING = """\
 %struct.S = type { i32, ptr }
 @table = internal constant [2 x i32] [i32 1, i32 2], align 16
 @ext = external global i32
+@word = private unnamed_addr constant [3 x i8] c"hi\\00", align 1
 
 declare i32 @printf(ptr noundef %format, ...) nounwind
 

@@ -76,9 +76,13 @@ def test_run_time_sized_private_arrays_do_not_grow_the_stack():
     with m.function("many", [("n", I64), ("size", I64)], I64, exported=True) as b:
         n, size = b.args
         with b.loop(0, n, 1, [b.const(I64, 0)], ["total"]) as loop:
-            slot = b.alloca(I64, size, name="slot")
-            b.store(loop.iv, slot)
-            loop.yield_(b.add(loop.args[0], b.load(I64, slot)))
+            with b.if_(b.icmp("sge", loop.iv, 0)) as always:
+                slot = b.alloca(I64, size, name="slot")
+                b.store(loop.iv, slot)
+                always.yield_(b.load(I64, slot))
+                always.otherwise()
+                always.yield_(loop.iv)
+            loop.yield_(b.add(loop.args[0], always.results[0]))
         b.ret(loop.results[0])
     run = jit.compile_module(m.build()).function("many", LONG, LONG, LONG)
     assert run(100_000, 1000) == 100_000 * 99_999 // 2  # 800 MB if it grew

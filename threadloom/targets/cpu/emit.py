@@ -74,6 +74,7 @@ def _emit_function(text: ModuleText, function: Function) -> None:
         emitter.reserve(param.value.name)
         emitter.attrs_of[param.value.name] = param.attrs
         params.append(" ".join((type_text(param.value.type), *param.attrs, value_name(param.value))))
+    params += ["..."] if function.variadic else []
     emitter.reserve_all(function.body)
     emitter.body(function.body)
     linkage = "" if function.exported else "internal "

@@ -345,11 +345,19 @@ class FunctionEmitter:
 
     def stack_mark(self, block: Block) -> str:
         """Where `block` allocates a run-time number of elements: the stack pointer to return to each iteration."""
-        for op in block.ops:
-            if isinstance(op, Alloca) and op.space is Space.PRIVATE and int_value(op.count) is None:
-                return self.assign("stack", "call ptr @llvm.stacksave.p0()")
-        return ""
+        return self.assign("stack", "call ptr @llvm.stacksave.p0()") if _grows_stack(block) else ""
 
     def restore_stack(self, mark: str) -> None:
         if mark:
             self.line(f"call void @llvm.stackrestore.p0(ptr {mark})")
+
+
+def _grows_stack(block: Block) -> bool:
+    """Whether `block` itself, not a loop in it (which cleans up after itself), allocates a run-time number."""
+    for op in block.ops:
+        match op:
+            case Alloca(space=Space.PRIVATE) if int_value(op.count) is None:
+                return True
+            case If() if _grows_stack(op.then) or _grows_stack(op.otherwise):
+                return True
+    return False

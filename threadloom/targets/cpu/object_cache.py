@@ -82,7 +82,10 @@ class ObjectCache:
             return
         now, entries = time.time(), []
         for path in self.folder.iterdir():
-            status = path.stat()
+            try:
+                status = path.stat()
+            except OSError:  # another process removed it
+                continue
             if path.name.startswith(_WRITING) and now - status.st_mtime > _TORN_AFTER_SECONDS:
                 path.unlink(missing_ok=True)
             elif path.suffix == ".object":
