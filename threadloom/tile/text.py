@@ -23,7 +23,7 @@ Values start with %, so that they cannot be confused with axes in subscripts suc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from threadloom.dtypes import ALL, Dtype
 from threadloom.errors import CompileError
@@ -73,9 +73,9 @@ def print_kernel(kernel: Kernel, locations: bool = False) -> str:
     return "\n".join(_Printer(locations).kernel(kernel)) + "\n"
 
 
-def print_op(op: Op) -> str:
+def print_op(op: Op, locations: bool = False) -> str:
     """One operation on one line; of a loop or condition only the head."""
-    return next(_Printer(False).op(op, ""))
+    return next(_Printer(locations).op(op, ""))
 
 
 class _Printer:
@@ -213,6 +213,20 @@ _TOKEN = re.compile(
 def parse_text(text: str, file: str = "<tile>") -> Kernel:
     """The kernel that `text` describes; it is not verified here."""
     return _Reader(text, file).kernel()
+
+
+def parse_op(text: str, axes: Mapping[str, Axis], values: Mapping[str, Value], file: str, line: int) -> Op:
+    """One operation that uses `axes` and `values`; it stands at `line` of `file`."""
+    reader = _Reader("\n" * (line - 1) + text, file)
+    reader.axes, reader.values = dict(axes), dict(values)
+    op = reader.op()
+    reader.take("end")
+    return op
+
+
+def parse_type(text: str) -> TileType:
+    """`[m, n] f32`"""
+    return _Reader(text, "<type>").type()
 
 
 class _Reader:
