@@ -23,7 +23,7 @@ def launch(call: Call) -> None:
 
 def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:
     """Run the definition; results go to the call's outputs, or (exact) to float64 arrays of their own."""
-    logical = {t.name: _logical(call, t, exact) for t in call.kernel.tensors}
+    logical = logical_arrays(call, exact)
     interpret(call.kernel, logical, call.scalars, call.dims, tiles, exact)
     outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
     if not exact:
@@ -31,6 +31,11 @@ def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: b
             if tensor.dtype is u4 and call.arrays[tensor.name].size:
                 call.arrays[tensor.name][...] = pack_u4(logical[tensor.name])
     return tuple(logical[t.name] for t in outputs)
+
+
+def logical_arrays(call: Call, exact: bool = False) -> dict[str, np.ndarray]:
+    """The call's arrays as interpreters index them; targets of atomic adds are zeroed."""
+    return {t.name: _logical(call, t, exact) for t in call.kernel.tensors}
 
 
 def _logical(call: Call, tensor: Tensor, exact: bool) -> np.ndarray:

@@ -191,6 +191,8 @@ def _aligned(run: Run, value: Value, to: TileType) -> np.ndarray:
     """`value` with its axes in the order of `to`, length 1 where it lacks one."""
     array = run.get(value)
     own = value.type.axes
+    if own == to.axes or not own:
+        return array
     array = array.transpose([own.index(a) for a in to.axes if a in own])
     return array.reshape(
         [array.shape[sum(x in own for x in to.axes[:at])] if a in own else 1 for at, a in enumerate(to.axes)]

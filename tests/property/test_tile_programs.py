@@ -1,0 +1,77 @@
+"""Random tile programs mean the same for every cut, as text, in canonical form and as sTask-graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from generators.tile_programs import Program, program, report
+
+from threadloom.launch import logical_arrays
+from threadloom.task.build import GRANULARITIES, build_task_graph
+from threadloom.task.interp import interpret_graph
+from threadloom.tile.canonicalize import canonicalize
+from threadloom.tile.interp import interpret
+from threadloom.tile.text import parse_text, print_kernel
+from threadloom.tile.verify import verify
+from threadloom.tolerance import bound, worst_error
+
+QUICK = 6  # groups of 20 programs
+KEPT: list[int] = []  # seeds that once failed
+
+
+def check(p: Program) -> None:
+    exact = p.kernel.interpret(**p.arguments, exact=True)
+    cut = p.kernel.interpret(**p.arguments, exact=True, tiles=p.tiles)
+    assert worst_error(cut, exact) <= 1e-12, "the result depends on the cut"
+    call = p.kernel.bind(**p.arguments)
+    want = p.kernel.interpret(**p.arguments, tiles=p.tiles)
+    dtype = call.kernel.tensors[-1].dtype.name
+    lowest = max((dtype, *p.dtypes()), key=lambda d: bound(d, 1))
+    assert worst_error(want, exact) <= bound(lowest, p.reduction_length, 4.0), "rounding errors are too large"
+    assert parse_text(print_kernel(call.kernel, locations=True)) == call.kernel
+    simple = canonicalize(call.kernel)
+    verify(simple)
+    for kernel in (simple, parse_text(print_kernel(simple))):
+        tensors = logical_arrays(call)
+        interpret(kernel, tensors, call.scalars, call.dims, p.tiles)
+        np.testing.assert_array_equal(tensors["out"], want)
+    for granularity in GRANULARITIES:
+        tensors = logical_arrays(call)
+        interpret_graph(build_task_graph(call.kernel, granularity), tensors, call.scalars, call.dims, p.tiles)
+        np.testing.assert_array_equal(tensors["out"], want)
+
+
+def check_all(seeds: range | list[int]) -> None:
+    features: Counter[str] = Counter()
+    for seed in seeds:
+        p = program(seed)
+        features += p.features
+        try:
+            check(p)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, tiles {p.tiles}\n{p.text}") from error
+    print(report(features))
+
+
+@pytest.mark.parametrize("group", range(QUICK))
+def test_programs(group: int):
+    check_all(range(group * 20, group * 20 + 20))
+
+
+def test_programs_that_failed_once():
+    check_all(KEPT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", range(QUICK, 150))
+def test_more_programs(group: int):
+    check_all(range(group * 20, group * 20 + 20))
+
+
+def test_programs_cover_the_language():
+    features = sum((program(seed).features for seed in range(80)), Counter())
+    needed = "atomic add,axis whole,dot f8e4m3,dot tf32,extent 0,grid nested,if in stream,load gather,stream each"
+    missing = [name for name in needed.split(",") if not features[name]]
+    assert not missing and len(features) > 90, report(features)
