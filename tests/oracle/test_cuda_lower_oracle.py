@@ -109,10 +109,11 @@ def test_a_shuffle_from_outside_the_segment_keeps_the_own_value() -> None:
     assert np.array_equal(agree(body, 40)[0], expected)
 
 
+WITH_MEMBERS = sorted(callee for callee in COLLECTIVES if callee.startswith(("loom.vote", "loom.match", "loom.reduce")))
+
+
 @pytest.mark.parametrize("threads", [32, 45])
-@pytest.mark.parametrize(
-    "callee", sorted(c for c in COLLECTIVES if c.startswith(("loom.vote", "loom.match", "loom.reduce")))
-)
+@pytest.mark.parametrize("callee", WITH_MEMBERS)
 def test_votes_matches_and_reductions(callee: str, threads: int) -> None:
     wide = callee.endswith("i64")
     type_ = "i64" if wide else "i32"
@@ -269,9 +270,10 @@ SHAPES = {
         %go = icmp sgt i32 %left, 0
         condition i1 %go, i32 %k
       } do (%k1) {
+        %left0 = load i32, ptr %tile
         barrier threads
         if i1 %c {
-          %less = sub i32 %left.0, 1
+          %less = sub i32 %left0, 1
           store i32 %less, ptr %tile
           yield
         } else {
@@ -335,16 +337,8 @@ SHAPES = {
 @pytest.mark.parametrize("optimize", [False, True], ids=["plain", "O3"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_control_flow_around_barriers(shape: str, optimize: bool) -> None:
-    body = (
-        SHAPES[shape]
-        .replace("%left.0", "%left0")
-        .replace(
-            "if i1 %c {\n          %less",
-            "%left0 = load i32, ptr %tile\n        barrier threads\n        if i1 %c {\n          %less",
-        )
-    )
     for threads, m in ((33, 3), (64, 4)):
-        agree(body, threads, m, optimize=optimize)
+        agree(SHAPES[shape], threads, m, optimize=optimize)
 
 
 def test_a_barrier_that_some_threads_miss_is_reported() -> None:

@@ -155,7 +155,7 @@ def test_roots_go_through_loops_selects_and_ifs() -> None:
 
 
 def test_aliasing() -> None:
-    module, function, threads = _kernel("store i32 1, ptr %x")
+    module, function, _ = _kernel("store i32 1, ptr %x")
     memory = Memory(function, module)
     params = {param.value.name: memory.roots(param.value) for param in function.params}
     tile = memory.roots(next(iter(memory.allocas.values())).result)
