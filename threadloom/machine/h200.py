@@ -25,10 +25,21 @@ TMA = SEU(
     rates=(
         _rate("bytes.load", 40.0),  # all SMs at once from L2, each its own addresses
         _rate("bytes.load.shared", 81.0),  # all SMs read the same addresses: requests meet in L2
-        _rate("bytes.store", 32.0, "assumed: half of a copy's 4.0 TB/s at 1.6 GHz, from L2"),
     ),
     latency_cycles=Figure(700.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; most loads hit L2"),
     issue_cycles=Figure(100.0, "measured: wait and issue of one thread, 200 a round of two loads"),
+    proxy="async",
+    occupies_role=False,
+)
+
+TMA_STORE = SEU(
+    name="tma.store",
+    methods=(Method.BULK_COPY,),
+    is_async=True,
+    completion=Completion.COPY_GROUP,
+    rates=(_rate("bytes.store", 32.0, "assumed: half of a copy's 4.0 TB/s at 1.6 GHz, from L2"),),
+    latency_cycles=Figure(300.0, "assumed: until the shared source has been read"),
+    issue_cycles=Figure(44.0, "measured: the proxy fence before it"),
     proxy="async",
     occupies_role=False,
 )
@@ -120,7 +131,7 @@ H200 = Device(
     arch="sm_90a",
     eu_count=132,
     clock_ghz=Figure(1.6, "measured: lone launches of random data run at 1.6-1.75 GHz"),
-    seus=(TMA, TENSOR, VECTOR, LSU),
+    seus=(TMA, TMA_STORE, TENSOR, VECTOR, LSU),
     memories=MEMORIES,
     dram_bytes_per_s=Figure(4.65e12, "measured: reading; copies reach 4.0e12"),
     max_worker_roles=3,

@@ -18,6 +18,8 @@ from threadloom.tile.ops import AxisKind, Dot, Load, Store
 
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
 
+GROUPED_TILES = 16  # rows of tiles visited together, so that both operands stay in L2 (measured on an H200: 8 to 16)
+
 
 @dataclass(frozen=True, slots=True)
 class AxisRole:
@@ -73,7 +75,8 @@ def partitions(graph: TaskGraph, whole: dict[str, int], device: Device) -> Itera
             tiles = tuple(AxisTile(r.axis, e, e) for r, e in zip(roles, extents, strict=True))
             if split is not None:
                 tiles = (split, *(t for t in tiles if t.axis != split.axis))
-            yield Partition(tiles, order=order, workers=workers, persistent=True)
+            group = GROUPED_TILES if device.arch != "cpu" and len([r for r in roles if r.spatial]) == 2 else 1
+            yield Partition(tiles, order=order, group=group, workers=workers, persistent=True)
 
 
 def _up(count: int, granule: int) -> int:

@@ -151,12 +151,34 @@ def _score(
                 return 0.5
             return 10.0 - _LOAD_ORDER.index(method)
         case Kind.STORE | Kind.ATOMIC:
-            return 1.0 if method is Method.LOAD_STORE and seu.rate("bytes.store") else 0.0
+            if not seu.rate("bytes.store"):
+                return 0.0
+            if method is Method.BULK_COPY:
+                return 2.0 if bulk_storable(task, graph, strides_ok) else 0.0
+            return 1.0 if method is Method.LOAD_STORE else 0.0
         case Kind.DOT:
             rates = [seu.rate(f"mac.{o.a.type.dtype.name}") for o in task.ops if isinstance(o, Dot)]
             return 0.0 if None in rates else min(rates)
         case _:
             return 1.0
+
+
+def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool]) -> bool:
+    """Whether a store may be a bulk copy of a 16-bit tile of two axes: it cuts at the tensor's edges only, so no axis
+    of the tile may end earlier, and each stands alone in one dimension."""
+    if task.kind is not Kind.STORE or any(g.task == task.name for g in graph.guards):
+        return False
+    bounded = {a.axis.name for loop in graph.loops for a in loop.axes if a.start is not None or a.stop is not None}
+    for op in task.ops:
+        axes = op.value.type.axes
+        if not strides_ok.get(op.tensor, True) or len(axes) != 2 or op.value.type.dtype.bits != 16 or bounded & set(axes):
+            return False
+        for s in op.subscripts:
+            tiled = [t for t in s.terms if t.axis in axes]
+            computed = any(t.value is not None and t.value.type.axes for t in s.terms)
+            if computed or len(tiled) > 1 or any(t.coefficient != 1 for t in tiled):
+                return False
+    return True
 
 
 # ---------------------------------------------------------------- tiles
@@ -226,6 +248,8 @@ def _gpu_place(
     layout = "swizzle-128" if operands else "row"
     if any(t.kind in LOADS and units[t.name].seu.is_async for t in producers):
         return "smem", layout
+    if any(t.kind in STORES and units[t.name].seu.is_async for t in users):
+        return "smem", "staging"
     if any(t.kind is Kind.DOT for t in producers):
         return str(device.fact("accumulator_space", "reg")), "accumulator"
     if "column" in operands or ("row" in operands and "reg" not in str(device.fact("dot_a_space", "smem")).split()):
