@@ -30,7 +30,8 @@ def render_text(timeline: Timeline, width: int = 100, color: bool = False, whole
     columns = max(20, width - margin - 2)
     letters = task_letters(shown)
     lines = [_headline(timeline), " " * (margin + 1) + _scale(shown.end_cycles, columns)]
-    for row in shown.rows:
+    used = {bar.row for bar in shown.bars}
+    for row in (r for r in shown.rows if r.kind == "role" or r.name in used):
         lines += _row(shown, row, letters, margin, columns, color)
     lines.append("  " + ", ".join(f"{letter} {task}" for task, letter in letters.items()) + ", . waits")
     lines += _memory(shown, margin, columns)
@@ -66,8 +67,8 @@ def _headline(timeline: Timeline) -> str:
     if timeline.predicted_ns:
         parts.append(f"predicted {duration(timeline.predicted_ns)}")
     if timeline.ii_cycles:
-        bounds = ", ".join(f"{name} {cycles:.0f}" for name, cycles in timeline.bounds_cycles)
-        parts.append(f"ii {timeline.ii_cycles:.0f} cycles" + (f" (bounds: {bounds})" if bounds else ""))
+        bounds = ", ".join(f"{name} {cycles_text(cycles)}" for name, cycles in timeline.bounds_cycles)
+        parts.append(f"ii {cycles_text(timeline.ii_cycles)} cycles" + (f" (bounds: {bounds})" if bounds else ""))
     return f"{timeline.title} on {timeline.device}, {timeline.source}: " + ", ".join(parts)
 
 
@@ -84,7 +85,7 @@ def _scale(end_cycles: float, columns: int) -> str:
     at = 0.0
     while at <= end_cycles:
         column = int(at / end_cycles * columns) if end_cycles else 0
-        for offset, char in enumerate(f"{at:.0f}"):
+        for offset, char in enumerate(cycles_text(at)):
             line[column + offset] = char
         at += step
     return "".join(line).rstrip() + " cycles"
@@ -157,7 +158,15 @@ def _memory(timeline: Timeline, margin: int, columns: int) -> list[str]:
 
 
 def kib(size_bytes: int) -> str:
-    return f"{size_bytes / 1024:.0f} KiB" if size_bytes >= 10240 else f"{size_bytes} bytes"
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= 10 * size:
+            return f"{size_bytes / size:.0f} {unit}"
+    return f"{size_bytes} bytes"
+
+
+def cycles_text(cycles: float) -> str:
+    """1500, 2.5 M: millions where there are many."""
+    return f"{cycles / 1e6:.4g} M" if cycles >= 1e6 else f"{cycles:.0f}"
 
 
 def stall_totals(timeline: Timeline) -> list[tuple[str, str, float]]:
@@ -170,7 +179,7 @@ def stall_totals(timeline: Timeline) -> list[tuple[str, str, float]]:
 
 def _stalls(timeline: Timeline) -> list[str]:
     totals = stall_totals(timeline)
-    lines = [f"  {row} waits {cycles:.0f} cycles for {reason}" for row, reason, cycles in totals[:MOST_STALLS]]
+    lines = [f"  {row} waits {cycles_text(cycles)} cycles for {reason}" for row, reason, cycles in totals[:MOST_STALLS]]
     if len(totals) > MOST_STALLS:
         lines.append(f"  and {len(totals) - MOST_STALLS} shorter waits")
     return lines
