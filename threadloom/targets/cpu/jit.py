@@ -194,11 +194,11 @@ def _link(object_: bytes, exports: Sequence[str], symbols: Mapping[str, int], ke
 
 
 def _support_symbols(text: str) -> dict[str, int]:
-    """Addresses of what emitted code calls: the arena, the thread limit, OpenMP."""
+    """Addresses of what emitted code calls: the arena, the thread limit, OpenMP. `text` is IR, or assembly within."""
     symbols: dict[str, int] = {}
-    if f"@{arena.ACQUIRE}(" in text:
+    if arena.ACQUIRE in text:
         symbols |= _arena_code().addresses
-    if f"@{THREAD_LIMIT} =" in text:
+    if THREAD_LIMIT in text:
         symbols[THREAD_LIMIT] = ctypes.addressof(openmp.limit_cell())
         symbols |= _openmp_symbols()
     return symbols
