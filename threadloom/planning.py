@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from threadloom.machine.model import Device
-from threadloom.sched.inter import grid_axes
-from threadloom.sched.profile import Costs
 from threadloom.sched.search import Outcome
 from threadloom.sched.semantics import Trips
 from threadloom.sched.timeline import Rejected, Timeline
@@ -30,8 +28,7 @@ def best_timeline(outcome: Outcome, device: Device, title: str) -> Timeline:
 
     best, program = outcome.candidates[0], outcome.best
     graph = program.graph
-    parallel = frozenset(a for a in grid_axes(graph) if a not in best.partition.sequential)
-    costs = Costs(graph, best.placement, best.sizes, device, None, parallel)
+    costs = best.costs
     tiles = max(1, min(MOST_TILES, -(-best.grid.tiles // device.eu_count)))
     frequent = max(best.grid.classes, key=lambda c: (any(c[1].values()), c[0]), default=(0, {}))[1]
     counts = {loop: (min(MOST_TRIPS, trips),) for loop, trips in frequent.items()}
@@ -62,8 +59,17 @@ def reason_text(family: str) -> str:
 
 
 def drawings(timeline: Timeline) -> dict[str, str]:
-    """File name -> content: the timeline in every form that there is."""
+    """File name -> content: the timeline in every form that there is (the trace opens in Perfetto)."""
     from threadloom.sched.timeline import to_json
+    from threadloom.sched.timeline_chrome import render_chrome
+    from threadloom.sched.timeline_html import render_html
+    from threadloom.sched.timeline_svg import render_svg
     from threadloom.sched.timeline_text import render_text
 
-    return {"timeline.txt": render_text(timeline, whole=True) + "\n", "timeline.json": to_json(timeline) + "\n"}
+    return {
+        "timeline.txt": render_text(timeline, whole=True) + "\n",
+        "timeline.json": to_json(timeline) + "\n",
+        "timeline.svg": render_svg(timeline),
+        "timeline.html": render_html(timeline),
+        "timeline.trace.json": render_chrome(timeline) + "\n",
+    }
