@@ -47,8 +47,10 @@ class Layout:
 
     @property
     def panel_elems(self) -> int:
-        """Elements from one panel to the next."""
-        return math.prod(self.sizes[:-1]) * self.row_elems
+        """Elements from one panel to the next; two lines more where panels would all start in the same cache sets."""
+        plain = math.prod(self.sizes[:-1]) * self.row_elems
+        line = LINE_BYTES // size_bytes(self.element)
+        return plain + 2 * line if self.panel and plain % (8 * line) == 0 else plain
 
     @property
     def panels(self) -> int:

@@ -76,7 +76,9 @@ def _over_axes(
     names = [arg.name for arg in args]
     with b.loop(start, stop, extent, inits=list(inits), names=names, iv=axis.axis.name) as loop:
         c.ranges[axis.axis.name] = Range(loop.iv, tile_length(c, axis, loop.iv, stop))
+        c.streams.append(axis.axis.name)
         loop.yield_(*_over_axes(c, step, axes[1:], args, list(loop.args)))
+    c.streams.pop()
     return loop.results
 
 

@@ -93,6 +93,7 @@ class Context:
     scalars: dict[str, Operand] = field(default_factory=dict)
     memory: dict[str, Operand] = field(default_factory=dict)  # buffer -> address
     rooms: dict[str, Home] = field(default_factory=dict)  # places of the nest that is being lowered
+    streams: list[str] = field(default_factory=list)  # axes of the open streams, innermost last
     micro_kernels: set[str] = field(default_factory=set)  # functions built so far
 
     def home(self, value: Value) -> Home | None:

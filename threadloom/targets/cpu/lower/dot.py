@@ -10,17 +10,20 @@ vectors. Lanes beyond the tile compute on padding and are never read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from threadloom.par.builder import Builder
 from threadloom.par.constants import const, int_value
-from threadloom.par.ops import I64, PTR, Float, Int, Operand, Value, Vector
+from threadloom.par.ops import I64, PTR, Float, Int, Operand, Vector
+from threadloom.par.result_types import size_bytes
+from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
 from threadloom.targets.cpu.lower.context import Context, Point
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.lower.next_tiles import Fetch, NextTiles
 from threadloom.targets.cpu.lower.pack import fill
 from threadloom.targets.cpu.lower.tiles import address
 from threadloom.targets.cpu.plan import Home, InPlace, Multiply
@@ -43,13 +46,14 @@ class MicroKernel:
     lane_step: int | None  # of the lanes operand, along the summed axis
     out_stride: int
     accumulate: bool
+    fetches: int = 0  # address series of the next tiles that are fetched meanwhile
 
     @property
     def name(self) -> str:
         strides = ".".join("x" if s is None else str(s) for s in (self.row_stride, self.row_step, self.lane_step))
         kind = self.element.kind if isinstance(self.element, Float) else f"i{self.element.bits}"
         mode = "add" if self.accumulate else "set"
-        return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}"
+        return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{self.fetches or ''}"
 
 
 # ---------------------------------------------------------------- the micro-kernel
@@ -65,10 +69,15 @@ def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
     names = ("row.stride", "row.step", "lane.step")
     strides = (kernel.row_stride, kernel.row_step, kernel.lane_step)
     params += [(name, I64) for name, known in zip(names, strides, strict=True) if known is None]
+    for number in range(kernel.fetches):
+        params += [(f"next{number}", PTR), (f"next{number}.stride", I64)]
     with c.module.function(kernel.name, params, attrs=("noinline", "nounwind")) as b:
         count, rows, lanes, out, *rest = b.args
         row_stride, row_step, lane_step = (rest.pop(0) if s is None else const(I64, s) for s in strides)
-        block = _sum_products(b, kernel, count, rows, lanes, row_stride, row_step, lane_step)
+        if kernel.accumulate:
+            _fetch_block(b, kernel, out)
+        ahead = [Fetch(*rest[at : at + 2]) for at in range(0, len(rest), 2)]
+        block = _sum_products(b, kernel, count, rows, lanes, (row_stride, row_step, lane_step), ahead)
         _write_block(b, kernel, out, block)
         b.ret()
     return kernel.name
@@ -80,19 +89,45 @@ def _sum_products(
     count: Operand,
     rows: Operand,
     lanes: Operand,
-    row_stride: Operand,
-    row_step: Operand,
-    lane_step: Operand,
-) -> tuple[Value, ...]:
-    """The accumulators, row by row."""
+    strides: tuple[Operand, Operand, Operand],
+    ahead: list[Fetch],
+) -> Sequence[Operand]:
+    """The accumulators, row by row. With something to fetch the loop runs in parts, a fetch before each."""
     vector = Vector(kernel.lanes, kernel.element)
+    every = kernel.rows if kernel.row_stride is not None else POINTERS_EVERY
+    bases = [b.gep(kernel.element, rows, b.mul(strides[0], row)) for row in range(0, kernel.rows, every)]
+    state: Sequence[Operand] = [const(vector, 0)] * (kernel.rows * kernel.vectors) + [lanes, *bases]
+    if not ahead:
+        return _loop_products(b, kernel, const(I64, 0), count, state, strides)
+    parts = 8 if kernel.rows <= 8 else 16
+    share = b.udiv(b.add(count, parts - 1), parts)
+    with b.loop(0, parts, 1, inits=list(state), names=_state_names(kernel, state), iv="part") as loop:
+        for fetch in ahead:
+            b.prefetch(b.byte_offset(fetch.pointer, b.mul(fetch.stride_bytes, loop.iv)), locality=2)
+        first = b.min(b.mul(share, loop.iv), count)
+        loop.yield_(*_loop_products(b, kernel, first, b.min(b.add(first, share), count), loop.args, strides))
+    return loop.results
+
+
+def _state_names(kernel: MicroKernel, state: Sequence[Operand]) -> list[str]:
+    blocks = kernel.rows * kernel.vectors
+    return ["acc"] * blocks + ["lanes"] + ["rows"] * (len(state) - blocks - 1)
+
+
+def _loop_products(
+    b: Builder,
+    kernel: MicroKernel,
+    first: Operand,
+    end: Operand,
+    state: Sequence[Operand],
+    strides: tuple[Operand, Operand, Operand],
+) -> Sequence[Operand]:
+    vector = Vector(kernel.lanes, kernel.element)
+    row_stride, row_step, lane_step = strides
     blocks = kernel.rows * kernel.vectors
     every = kernel.rows if kernel.row_stride is not None else POINTERS_EVERY
-    bases = [b.gep(kernel.element, rows, b.mul(row_stride, row)) for row in range(0, kernel.rows, every)]
-    inits = [const(vector, 0)] * blocks + [lanes, *bases]
-    names = ["acc"] * blocks + ["lanes"] + ["rows"] * len(bases)
-    with b.loop(0, count, 1, inits=inits, names=names, iv="k") as loop:
-        accumulators = list(loop.args[:blocks])
+    with b.loop(first, end, 1, inits=list(state), names=_state_names(kernel, state), iv="k") as loop:
+        accumulators: list[Operand] = list(loop.args[:blocks])
         lane_pointer, *row_pointers = loop.args[blocks:]
         at = [b.gep(kernel.element, lane_pointer, kernel.lanes * v) for v in range(kernel.vectors)]
         loaded = [b.load(vector, pointer) for pointer in at]
@@ -104,7 +139,7 @@ def _sum_products(
                 accumulators[slot] = multiply_add(b, factor, loaded[v], accumulators[slot])
         moved = [b.gep(kernel.element, pointer, row_step) for pointer in row_pointers]
         loop.yield_(*accumulators, b.gep(kernel.element, lane_pointer, lane_step), *moved)
-    return loop.results[:blocks]
+    return loop.results
 
 
 def multiply_add(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
@@ -112,7 +147,15 @@ def multiply_add(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
     return b.fma(x, y, z) if isinstance(element, Float) else b.add(z, b.mul(x, y))
 
 
-def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: tuple[Value, ...]) -> None:
+def _fetch_block(b: Builder, kernel: MicroKernel, out: Operand) -> None:
+    """The block is added to the tile after the loop: bring it closer before."""
+    line_elems = LINE_BYTES // size_bytes(kernel.element)
+    for row in range(kernel.rows):
+        for at in range(0, kernel.vectors * kernel.lanes, line_elems):
+            b.prefetch(b.gep(kernel.element, out, row * kernel.out_stride + at), write=True)
+
+
+def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[Operand]) -> None:
     vector = Vector(kernel.lanes, kernel.element)
     add = b.fadd if isinstance(kernel.element, Float) else b.add
     for row in range(kernel.rows):
@@ -135,6 +178,7 @@ class ProductEmitter:
         self.element = register_type(step.product.result.type.dtype)
         self.lanes = c.target.lanes
         self.accumulate = step.accumulate or bool(self._other_sums())
+        self.ahead = NextTiles(c, self.evaluator, step)
 
     def emit(self) -> None:
         """Loops over all axes that are not the register block's, then panels and strips."""
@@ -220,12 +264,14 @@ class ProductEmitter:
             count = c.ranges[step.sum_axis].length
             row_pointer, row_stride, row_step = self._operand(step.rows_operand, first, step.row_axis)
             lane_pointer, _, lane_step = self._operand(step.lanes_operand, first, step.axis)
+            strides = [s for s in (row_stride, row_step, lane_step) if int_value(s) is None]
+            fetches = self.ahead.fetches(point) if rows == step.row_block else []
+            strides += [operand for fetch in fetches for operand in (fetch.pointer, fetch.stride_bytes)]
             kernel = MicroKernel(
                 self.element, rows, vectors, self.lanes, int_value(row_stride), int_value(row_step),
-                int_value(lane_step), self._out_stride(), self.accumulate,
+                int_value(lane_step), self._out_stride(), self.accumulate, len(fetches),
             )  # fmt: skip
             name = build_micro_kernel(c, kernel)
-            strides = [s for s in (row_stride, row_step, lane_step) if int_value(s) is None]
             b.call(name, [count, row_pointer, lane_pointer, address(c, self.out, point), *strides])
 
     def _operand(self, source: Home | InPlace, point: Point, axis: str) -> tuple[Operand, Operand, Operand]:
