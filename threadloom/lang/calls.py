@@ -43,13 +43,16 @@ def bind(stub: Callable[..., object], b: Builder, args: list[object], kwargs: di
 
 
 def axis_name(b: Builder, thing: object, where: str) -> str:
+    """The axis that an argument names: a loop variable, or a dimension's name for the axis that `:` gives."""
+    if isinstance(thing, str):
+        return b.whole_axis(b.dim(thing))
     axis = thing.axis() if isinstance(thing, Affine) else None
     if axis is None or b.axes[axis].kind is AxisKind.EACH:
         what = f"{axis}, one index at a time (tl.each)," if axis else f"{thing!r}"
         raise CompileError(
             NOT_AN_AXIS,
             f"{where}: {what} is not an axis of tiles",
-            why='an axis is the variable of a grid or stream loop, or d = tl.axis("D")',
+            why='an axis is the variable of a grid or stream loop, d = tl.axis("D"), or "D" for the one that : gives',
             loc=b.loc,
         )
     return axis
