@@ -80,9 +80,9 @@ def emit_bulk_load(
     rows_axis, rows = shared.row_axes[0] if shared.row_axes else ("", 1)
     for panel in range(shared.panels):
         for row in range(0, rows, boxes.get(rows_axis, rows) or 1):
-            shift = {shared.column_axis: panel * shared.panel_columns, rows_axis: row}
+            shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: str(row)}
             at = panel * shared.panel_bytes + row * shared.row_bytes * (shared.true_rows // max(1, rows))
-            coordinates = ", ".join(_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
+            coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
             scope.writer.line(f"bulk_load({base}{f' + {at}' if at else ''}, &{map_name}, {barrier}, {coordinates});")
 
 
@@ -101,14 +101,14 @@ def _largest_piece(extent: int) -> int:
     return extent // pieces
 
 
-def _index(scope: Scope, subscript: tile.Subscript, shift: dict[str, int]) -> str:
+def uniform_index(scope: Scope, subscript: tile.Subscript, shift: dict[str, str]) -> str:
     """C expression of a uniform index: first positions of axes (moved by `shift`), scalars and the offset."""
     terms = []
     for t in subscript.terms:
         if t.axis is not None:
             text = scope.places[t.axis].first
-            moved = shift.get(t.axis, 0)
-            text = f"{text} + {moved}" if moved and text != "0" else str(moved) if moved else text
+            moved = shift.get(t.axis, "0")
+            text = " + ".join(x for x in (text, moved) if x != "0") or "0"
         else:
             text = scope.registers[t.value.name].name
         if text != "0":

@@ -108,7 +108,7 @@ _MAP_TYPES = {
 @dataclass(frozen=True, slots=True)
 class MapSpec:
     """How one tensor is read or written by bulk copies: which of its dimensions (innermost first), the box in elements,
-    and the swizzle in bytes (0 none, 128)."""
+    and the swizzle in bytes (0 none, 32, 64, 128)."""
 
     tensor: str
     dtype: str
@@ -122,7 +122,7 @@ def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_byte
     driver = _driver()
     rank = len(spec.dims)
     kind = getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[spec.dtype]}")
-    swizzle = "128B" if spec.swizzle_bytes == 128 else "NONE"
+    swizzle = f"{spec.swizzle_bytes}B" if spec.swizzle_bytes else "NONE"
     u64, u32 = driver.cuuint64_t, driver.cuuint32_t
     return check(
         driver.cuTensorMapEncodeTiled(

@@ -14,13 +14,13 @@ from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.issue import declare_tile_values
-from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
 from threadloom.targets.cuda.wgmma import wrapper
-from threadloom.task.ops import Kind
+from threadloom.task.ops import Kind, Method
 from threadloom.tile import ops as tile
 from threadloom.writer import Writer
 
@@ -105,7 +105,8 @@ def _direct_tensors(plan: KernelPlan) -> tuple[str, ...]:
     for t in plan.tasks.values():
         for op in t.ops:
             loaded = isinstance(op, tile.Load) and (t.kind is Kind.SCALAR or plan.shared_tile_of_load(op) is None)
-            if loaded or isinstance(op, tile.Store | tile.AtomicAdd):
+            bulk = t.name in plan.issued and plan.issued[t.name].method is Method.BULK_COPY
+            if loaded or (isinstance(op, tile.Store | tile.AtomicAdd) and not bulk):
                 found[op.tensor] = None
     return tuple(t.name for t in plan.program.graph.kernel.tensors if t.name in found)
 
@@ -118,6 +119,10 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     at = 0
     for b in program.buffers:
         if b.space != "smem":
+            continue
+        if b.layout == "staging":
+            w.line(f"const u32 smem_{c_name(b.name)} = smem + {at};  // staged results of {b.role}")
+            at += _up(b.slots * b.bytes_per_slot, ALIGN_BYTES)
             continue
         shared = plan.shared_tiles[b.name]
         shape = (
@@ -202,6 +207,8 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope) -> None:
         if role.kind == "worker":
             declare_tile_values(e)
         e.tile_body()
+    if any(plan.is_store_group(i.completes) for i in plan.issued.values()) and role.kind == "worker":
+        w.line("if (lane == 0) store_wait_read<0>();  // the sources must outlive the stores' reads")
 
 
 def _up(x: int, multiple: int) -> int:

@@ -13,7 +13,8 @@ from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.registers import Registers
 from threadloom.targets.cuda.shared_access import emit_read_shared
-from threadloom.task.ops import Kind, Loop, STask
+from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
+from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             _pack(e, e.plan.value(name), known[packed[name].arg.name])
         else:
             _settle(e, name)
+        if e.plan.is_staged(name):
+            emit_stage(e.scope, e.plan.staging(name, e.role.name), known[e.plan.packed_name(name)])
 
 
 def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:
@@ -166,10 +169,18 @@ def _settle(e: RoleEmitter, name: str) -> None:
 
 def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> None:
     name, count = e.plan.packed_name(value.name), made.layout.registers // 2
-    held = e.scope.registers[name]
+    held = e.scope.registers.get(name) or _declare_packed(e, value)
     e.scope.writer.line("#pragma unroll")
     pair = f"{made.name}[2 * i], {made.name}[2 * i + 1]"
     e.scope.writer.line(f"for (int i = 0; i < {count}; i++) {held.name}[i] = pack_{value.type.dtype.name}({pair});")
+
+
+def _declare_packed(e: RoleEmitter, value: tile.Value) -> Registers:
+    layout = e.plan.layouts[value.name]
+    held = Registers(e.scope.fresh(value.name + "_packed"), value.type.dtype, layout)
+    e.scope.writer.line(f"u32 {held.name}[{layout.registers // 2}];")
+    e.scope.registers[e.plan.packed_name(value.name)] = held
+    return held
 
 
 def declare_tile_values(e: RoleEmitter) -> None:
@@ -191,11 +202,8 @@ def _declare_arrays(e: RoleEmitter) -> None:
                 for other in e.plan.same_place(home):
                     e.scope.registers[other] = held
     for name in e.plan.computed:
-        if e.plan.is_packed(name) and e.plan.packed_name(name) not in e.scope.registers:
-            value, layout = e.plan.value(name), e.plan.layouts[name]
-            held = Registers(e.scope.fresh(name + "_packed"), value.type.dtype, layout)
-            e.scope.writer.line(f"u32 {held.name}[{layout.registers // 2}];")
-            e.scope.registers[e.plan.packed_name(name)] = held
+        if e.plan.is_packed(name) and not e.plan.is_staged(name) and e.plan.packed_name(name) not in e.scope.registers:
+            _declare_packed(e, e.plan.value(name))
     for task in e.plan.tasks.values():
         if task.kind is Kind.DOT and e.plan.carried_home(e.plan.dot_result(task).name) is None:
             accumulator_of(e, task, e.plan.dot_result(task))
@@ -206,7 +214,10 @@ def _declare_arrays(e: RoleEmitter) -> None:
 
 def _store(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     for op in task.ops:
-        if isinstance(op, tile.Store | tile.AtomicAdd):
+        if instr.method is Method.BULK_COPY:
+            staging = e.plan.staging(op.value.name, e.role.name)
+            emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name))
+        elif isinstance(op, tile.Store | tile.AtomicAdd):
             copy.emit_store(e.scope, op, e.plan.facts[op.tensor], e.plan.layouts.get(op.value.name, uniform()))
 
 

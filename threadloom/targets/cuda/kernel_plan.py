@@ -18,12 +18,12 @@ from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout
 from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.wgmma import Instruction
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
 
-GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP)
 PACKED = ("f16", "bf16")
 
 
@@ -162,11 +162,27 @@ class KernelPlan:
         return tuple(v for v in self.values if self.carried_home(v) == home)
 
     def is_packed(self, value: str) -> bool:
-        """Whether `value` is the computed 16-bit row operand of a product, which is kept packed."""
-        return any(
+        """Whether `value` is kept packed, two to a register: a computed 16-bit row operand, or a staged result."""
+        return self.is_staged(value) or any(
             d.row_operand.name == value and value in self.computed and d.row_operand.type.dtype.name in PACKED
             for d in self.dots.values()
         )
+
+    def is_staged(self, value: str) -> bool:
+        tile_name = self.tiles.of(value)
+        return any(b.tile == tile_name and b.layout == "staging" for b in self.program.buffers) if tile_name else False
+
+    def staging(self, value: str, role: str) -> Staging:
+        """Where `role` stages `value` for its bulk store."""
+        b = self.buffer_of(value, role)
+        op = self.store_of(value)
+        column = self.contiguous_axis(op)
+        row = next(a for a in op.value.type.axes if a != column)
+        return staging_of("smem_" + c_name(b.name), self.layouts[value], row, column)
+
+    def store_of(self, value: str) -> tile.Store:
+        stores = (o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store))
+        return next(o for o in stores if o.value.name == value)
 
     def packed_name(self, value: str) -> str:
         return f"packed:{value}" if self.is_packed(value) else value
@@ -192,7 +208,7 @@ class KernelPlan:
         """Buffer name -> its tile in shared memory (address names are the buffer's)."""
         made: dict[str, SharedTile] = {}
         for b in self.program.buffers:
-            if b.space == "smem":
+            if b.space == "smem" and b.layout != "staging":
                 made[b.name] = self._shared(b)
         return made
 
@@ -224,7 +240,7 @@ class KernelPlan:
 
     def shared_tile(self, value: str) -> SharedTile | None:
         tile_name = self.tiles.of(value)
-        b = next((b for b in self.program.buffers if b.tile == tile_name and b.space == "smem"), None)
+        b = next((b for b in self.program.buffers if b.tile == tile_name and b.name in self.shared_tiles), None)
         return self.shared_tiles[b.name] if b else None
 
     def issued_bytes(self, task: str) -> int:
@@ -247,9 +263,15 @@ class KernelPlan:
                 source = writer.get(name)
                 if source is None or source.kind is Kind.SCALAR or self.shared_tile(name) is not None:
                     continue
-                if source.loop != t.loop or stage.get(source.name, 0) != stage.get(t.name, 0):
+                apart = stage.get(source.name, 0) != stage.get(t.name, 0)
+                if source.loop != t.loop or apart or self.is_guarded(t.loop, role):
                     made[name] = self.values[name]
         return list(made.values())
+
+    def is_guarded(self, loop: int, role: str) -> bool:
+        """Whether the role's passes of `loop` test which stages exist (more than two stages)."""
+        found = [s for s in self.program.sections if s.role == role and s.loop == loop]
+        return any(len({i.stage for i in s.instrs}) > 2 for s in found)
 
     def read_last_by(self, task: STask) -> frozenset[str]:
         """Values that only `task` reads and that no later iteration needs."""
@@ -276,7 +298,11 @@ class KernelPlan:
         return [s for s in self.program.signals if s.kind is Completion.MBARRIER]
 
     def is_group(self, signal: str) -> bool:
-        return signal in self.signals and self.signals[signal].kind in GROUPS
+        """Whether `signal` is the FIFO of matrix products."""
+        return signal in self.signals and self.signals[signal].kind is Completion.MMA_GROUP
+
+    def is_store_group(self, signal: str) -> bool:
+        return signal in self.signals and self.signals[signal].kind is Completion.COPY_GROUP
 
     def barrier_name(self, signal: str) -> str:
         return c_name(signal)
@@ -296,6 +322,11 @@ class KernelPlan:
                     self.facts[op.tensor], copy.bulk_axes(op), copy.box_extents(shared), 128 if shared.swizzled else 0
                 )
                 made[self.map_name(name)] = spec
+            if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
+                op = self.tasks[name].ops[-1]
+                owner = next(b.role for b in self.program.buffers if b.tile == self.tiles.of(op.value.name))
+                staging = self.staging(op.value.name, owner)
+                made[self.map_name(name)] = store_map(self.facts[op.tensor], op, staging)
         return made
 
     def map_name(self, task: str) -> str:

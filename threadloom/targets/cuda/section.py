@@ -108,7 +108,7 @@ class RoleEmitter:
     def ramp(self, loop: Loop, section: Section, instances: dict[int, str], count: str) -> None:
         """One pass of prologue or epilogue: the stages in `instances` run, each for its own instance."""
         guards = {s: None for s in instances}
-        if len({i.stage for i in section.instrs}) > 2:
+        if self.plan.is_guarded(loop.id, self.role.name):
             # a run shorter than the pipeline: instances that do not exist are skipped
             guards = {s: f"{i} < {count}" if i.isdigit() else f"{i} >= 0" for s, i in instances.items()}
         with self.scope.writer.block(""):
@@ -149,6 +149,8 @@ class RoleEmitter:
                     self.instruction(loop, instr, section.instrs)
             elif isinstance(instr, Issue) and self.plan.is_group(instr.completes):
                 self.commit("an empty group keeps the count")
+            elif isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
+                self.scope.writer.line("if (lane == 0) store_commit();  // an empty group keeps the count")
         for (at, _, stage), ring in self.rings.items():
             if at == loop.id and stage in active:
                 guard = (guards or {}).get(stage)
@@ -173,6 +175,10 @@ class RoleEmitter:
     def wait(self, loop: Loop, instr: Wait) -> None:
         signal, w = self.plan.signal(instr.signal), self.scope.writer
         why = self.plan.explain(instr.reason)
+        if self.plan.is_store_group(signal.name):
+            w.line(f"if (lane == 0) store_wait_read<{instr.pending}>();  // {why}")
+            w.line("__syncwarp();")
+            return
         if signal.kind is not Completion.MBARRIER:
             if self.in_flight > instr.pending:
                 w.line(f"mma_wait<{instr.pending}>();  // {why}")

@@ -162,7 +162,12 @@ def _reusable(
     for op in before:
         for arg in operands(op):
             held = scope.registers.get(arg.name)
-            if arg.name in dying and arg.name not in later and held is not None and held.layout.registers >= WORTH_REUSE:
+            if (
+                arg.name in dying
+                and arg.name not in later
+                and held is not None
+                and held.layout.registers >= WORTH_REUSE
+            ):
                 if (held.layout, c.register_type(held.dtype)) == wanted:
                     return replace(held, value=arg.name)
     return None

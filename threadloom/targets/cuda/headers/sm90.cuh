@@ -320,14 +320,15 @@ LOOM_DEVICE void store_matrices(u32 address, u32 a, u32 b, u32 c, u32 d) {
 }
 LOOM_DEVICE u32 lane_index() { return threadIdx.x & 31; }
 
-// A warp's 16 rows x 64 columns of packed accumulators (`packed[2 j + h]`: columns 8 j + 2 (l & 3) and the next, row half h)
-// into the 16 rows of a swizzled tile whose first row's index is a multiple of 8.
-LOOM_DEVICE void store_16x64(u32 tile, const u32* packed) {
+// A warp's 16 rows x COLUMNS (64, 32 or 16) of packed accumulators (`packed[2 j + h]`: columns 8 j + 2 (l & 3) and the
+// next, row half h) as the 16 rows of a box for a bulk store, swizzled over its row's length so that banks do not meet.
+template <int COLUMNS> LOOM_DEVICE void stage_box(u32 box, const u32* packed) {
+  constexpr u32 row_bytes = 2 * COLUMNS, rows_per_step = 128 / row_bytes, chunks = row_bytes / 16;
   u32 lane = lane_index(), matrix = lane >> 3, row = (lane & 7) + 8 * (matrix & 1);
 #pragma unroll
-  for (int j = 0; j < 4; j++) {
-    u32 chunk = (2 * j + (matrix >> 1)) ^ (row & 7);
-    store_matrices(tile + row * 128 + chunk * 16, packed[4 * j], packed[4 * j + 1], packed[4 * j + 2], packed[4 * j + 3]);
+  for (int j = 0; j < COLUMNS / 16; j++) {
+    u32 chunk = (2 * j + (matrix >> 1)) ^ (row / rows_per_step & (chunks - 1));
+    store_matrices(box + row * row_bytes + chunk * 16, packed[4 * j], packed[4 * j + 1], packed[4 * j + 2], packed[4 * j + 3]);
   }
 }
 
