@@ -37,9 +37,6 @@ _EFFECTS: dict[str, Effect] = {
     "llvm.masked.compressstore": Effect.WRITE,
     "llvm.memset": Effect.WRITE,
     "llvm.vector.reduce": Effect.NONE,
-    "llvm.x86.avx512.": Effect.NONE,
-    "llvm.x86.avx2.": Effect.NONE,
-    "llvm.aarch64.neon.": Effect.NONE,
     "llvm.expect": Effect.NONE,
     "llvm.is.constant": Effect.NONE,
 }
