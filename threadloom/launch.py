@@ -1,6 +1,6 @@
 """Runs a bound call: the one place that decides what executes a kernel.
 
-With no compiler for the host the definition in NumPy (tile/interp.py) does.
+The CPU target compiles it; the definition in NumPy (tile/interp.py) runs what that target does not take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from threadloom.tile.ops import Access, Tensor
 
 def launch(call: Call) -> None:
     """Fill the call's outputs."""
-    run_interpreter(call)
+    from threadloom.targets.cpu.launch import can_run, launch_on_cpu
+
+    if can_run(call.kernel):
+        launch_on_cpu(call)
+    else:
+        run_interpreter(call)
 
 
 def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:
