@@ -148,8 +148,8 @@ class Loop:
 class Branch:
     """What `Builder.if_` yields: build the then part, `yield_`, `otherwise()`, build the else part, `yield_`."""
 
-    def __init__(self, builder: Builder, outer: list[Op]):
-        self._builder, self._outer = builder, outer
+    def __init__(self, builder: Builder):
+        self._builder = builder
         self.blocks: list[list[Op]] = [builder.ops]
         self.yields: list[tuple[Operand, ...]] = [()]
         self.results: tuple[Value, ...] = ()
@@ -260,7 +260,7 @@ class Builder(LeafBuilder):
     def if_(self, cond: Operand, names: Sequence[str] = ()) -> Iterator[Branch]:
         loc = self.loc
         with self._region() as outer:
-            branch = Branch(self, outer)
+            branch = Branch(self)
             yield branch
             then, otherwise = (*branch.yields, ()) if len(branch.yields) == 1 else branch.yields
             if [value.type for value in then] != [value.type for value in otherwise]:

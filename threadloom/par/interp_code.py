@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
-from threadloom.par.interp_leaf_code import Env, LeafCode, Run
+from threadloom.par.interp_leaf_code import Env, Get, LeafCode, Run
 from threadloom.par.interp_leaves import signed
 from threadloom.par.interp_values import (
     InterpValue,
@@ -30,6 +30,7 @@ from threadloom.par.ops import (
     Operand,
     Parallel,
     Return,
+    Value,
     While,
     Yield,
 )
@@ -56,6 +57,35 @@ class Returned(Exception):
 
     def __init__(self, value: InterpValue):
         self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class _WhileParts:
+    """What a while does to its environment between its two regions."""
+
+    op: While
+    code: Code
+    inits: Callable[[Env], list[InterpValue]]
+    cond: Get
+    forwarded: Callable[[Env], list[InterpValue]]
+    yielded: Callable[[Env], list[InterpValue]]
+
+    def start(self, env: Env) -> None:
+        self._bind(env, self.op.args, self.inits(env))
+
+    def goes_on(self, env: Env) -> bool:
+        """After the test region: bind the forwarded values, for the body or as results."""
+        going = bool(self.code.defined(self.cond(env), self.op))
+        self._bind(env, self.op.after_args if going else self.op.results, self.forwarded(env))
+        return going
+
+    def again(self, env: Env) -> None:
+        self._bind(env, self.op.args, self.yielded(env))
+
+    @staticmethod
+    def _bind(env: Env, names: tuple[Value, ...], values: list[InterpValue]) -> None:
+        for name, value in zip(names, values, strict=True):
+            env[name.name] = value
 
 
 class Code(LeafCode):
@@ -112,11 +142,9 @@ class Code(LeafCode):
             case Leaf():
                 return self.leaf(op)
             case For():
-                body = self.block(op.body)
-                return self._drive(self._for(op), lambda env, item: body(env, item))
+                return self._drive(self._for(op), self.block(op.body))
             case While():
-                before, after = self.block(op.before), self.block(op.after)
-                return self._while(op, before, after)
+                return self._while(op)
             case If():
                 return self._if(op)
             case Parallel():
@@ -166,29 +194,25 @@ class Code(LeafCode):
 
         return run
 
-    def _while(self, op: While, before: Run, after: Run) -> Run:
-        inits, test, forwarded, yielded = self._while_parts(op)
+    def _while(self, op: While) -> Run:
+        before, after, parts = self.block(op.before), self.block(op.after), self._while_parts(op)
 
         def run(env: Env, item: Item) -> None:
-            env.update(zip(inits[0], inits[1](env), strict=True))
-            while True:
-                before(env, item)
-                cond, *values = test(env)
-                if not self.defined(cond, op):
-                    break
-                env.update(zip(forwarded[0], values, strict=True))
+            parts.start(env)
+            before(env, item)
+            while parts.goes_on(env):
                 after(env, item)
-                env.update(zip(inits[0], yielded(env), strict=True))
-            env.update(zip(forwarded[1], values, strict=True))
+                parts.again(env)
+                before(env, item)
 
         return run
 
-    def _while_parts(self, op: While):
+    def _while_parts(self, op: While) -> _WhileParts:
         condition = op.before.ops[-1]
         assert isinstance(condition, Condition)
-        inits = ([arg.name for arg in op.args], self.gets(op.inits))
-        names = ([arg.name for arg in op.after_args], [result.name for result in op.results])
-        return inits, self.gets((condition.cond, *condition.values)), names, self.last(op.after)
+        return _WhileParts(
+            op, self, self.gets(op.inits), self.get(condition.cond), self.gets(condition.values), self.last(op.after)
+        )
 
     def _if(self, op: If) -> Run:
         cond, results = self.get(op.cond), [result.name for result in op.results]
@@ -257,20 +281,15 @@ class Code(LeafCode):
         return run
 
     def _pausing_while(self, op: While) -> RunPausing:
-        before, after = self.pausing_block(op.before), self.pausing_block(op.after)
-        inits, test, forwarded, yielded = self._while_parts(op)
+        before, after, parts = self.pausing_block(op.before), self.pausing_block(op.after), self._while_parts(op)
 
         def run(env: Env, item: Item) -> Pausing:
-            env.update(zip(inits[0], inits[1](env), strict=True))
-            while True:
-                yield from before(env, item)
-                cond, *values = test(env)
-                if not self.defined(cond, op):
-                    break
-                env.update(zip(forwarded[0], values, strict=True))
+            parts.start(env)
+            yield from before(env, item)
+            while parts.goes_on(env):
                 yield from after(env, item)
-                env.update(zip(inits[0], yielded(env), strict=True))
-            env.update(zip(forwarded[1], values, strict=True))
+                parts.again(env)
+                yield from before(env, item)
 
         return run
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
 
 from threadloom.par.lexing import Cursor, Token, unquoted
 from threadloom.par.opcodes import (
@@ -39,9 +41,6 @@ _TAIL_WORDS = ("tail", "musttail", "notail")
 
 class LeafParser:
     """What one function's text needs: the cursor, the values defined so far, the named types."""
-
-    pointer = PTR
-    int_type = Int
 
     def __init__(self, cursor: Cursor):
         self.cursor = cursor
@@ -195,14 +194,10 @@ class LeafParser:
         if type_ is None:
             cursor.fail(f"the operands do not fit {opcode.name}", first)
         types = () if type_ == VOID else (type_,)
-        if opcode.name == "call" and not names:
-            result = None if type_ == VOID else self._unused(type_, first)
-        else:
-            result = next(iter(self.results(types)), None)
+        if types and not names:
+            cursor.fail("this gives a value, which needs a name (%x = ...)", first)
+        result = next(iter(self.results(types)), None)
         return Leaf(opcode.name, operands, result, attrs, loc)
-
-    def _unused(self, type_: Type, first: Token) -> Value:
-        self.cursor.fail("a call that returns a value needs a name for it (%x = call ...)", first)
 
     def flags(self, opcode: str) -> tuple[str, ...]:
         flags = []
@@ -219,7 +214,7 @@ class LeafParser:
             if self.cursor.at("{") and first.text == "!":
                 self.cursor.balanced()
             pairs.append((kind, self.text_since(first)))
-        return _with(attrs, metadata=tuple(pairs)) if pairs else attrs
+        return replace(attrs, metadata=tuple(pairs)) if pairs else attrs
 
     def typed_list(self) -> tuple[Operand, ...]:
         operands = [self.operand()]
@@ -248,15 +243,7 @@ class LeafParser:
 Parsed = tuple[tuple[Operand, ...], Attrs, Type | None]
 
 
-def _with(attrs: Attrs, **changes: object) -> Attrs:
-    from dataclasses import replace
-
-    return replace(attrs, **changes)
-
-
 def _suggest(word: str) -> str:
-    from difflib import get_close_matches
-
     known = (*OPCODES, "parallel", "for", "while", "if", "alloca", "barrier", "yield", "condition", "return")
     close = get_close_matches(word, known, 1)
     return f"did you mean {close[0]}?" if close else ""

@@ -6,6 +6,8 @@ from threadloom.par.leaf_parsing import LeafParser
 from threadloom.par.lexing import Cursor, unquoted
 from threadloom.par.ops import (
     I1,
+    I64,
+    PTR,
     Alloca,
     Barrier,
     Block,
@@ -306,7 +308,7 @@ class _ModuleParser(LeafParser):
         cursor.advance()
         space = Space(cursor.one_of(_SPACES, "a space"))
         element = self.type()
-        count: Operand = Const(self.int_type(64), "1")
+        count: Operand = Const(I64, "1")
         align = 0
         if cursor.accept(",") and not cursor.at("align"):
             count = self.operand()
@@ -315,5 +317,5 @@ class _ModuleParser(LeafParser):
             align = cursor.integer("an alignment in bytes")
         loc = self.opt_loc()
         self.result_names = names
-        (result,) = self.results((self.pointer,))
+        (result,) = self.results((PTR,))
         return Alloca(result, element, count, space, align, loc)

@@ -102,6 +102,7 @@ def test_parsed_operations_have_their_fields():
         ("%y = load floot, ptr null", "expected a type"),
         ("parallel blocks (%i) = (i64 0) to (i64 1, i64 2) {", "as many"),
         ("call i64 @f()", "needs a name"),
+        ("add i64 %n, 1", "needs a name"),
         ("barrier thread", "one of: blocks threads"),
         ("return § ", "unexpected character"),
     ],
