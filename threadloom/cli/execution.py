@@ -78,9 +78,10 @@ def _runner(
     call = bound_call(chosen, inputs)
     outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
     if stage is not None:
-        from threadloom.dump import run_stage
+        from threadloom import dump
 
-        return lambda: (run_stage(stage, call), outputs)[1]
+        fill = dump.runner(stage, call)
+        return lambda: (fill(), outputs)[1]
     return lambda: (chosen.kernel(**inputs, **outputs), outputs)[1]
 
 

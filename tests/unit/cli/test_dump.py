@@ -1,0 +1,123 @@
+"""`loom dump` writes every stage, and every stage can be run from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from threadloom.cli.execution import execute
+from threadloom.cli.inputs import bound_call, make_inputs
+from threadloom.cli.kernel_argument import Chosen, choose
+from threadloom.dump import NOT_A_STAGE, cpu_stages
+from threadloom.errors import CompileError
+from threadloom.machine.devices import device
+from threadloom.sched.search import plan
+
+STAGES = ["01-tile.tile", "02-task.task", "03-sched.sprog", "04-par.par", "05-llvm.ll", "06-asm.s"]
+CASES = {
+    "softmax": {"M": 7, "N": 229},
+    "matmul": {"M": 33, "K": 24, "N": 65},
+    "flash_attention": {"B": 1, "H": 2, "HKV": 1, "SQ": 17, "SK": 40, "D": 16},
+}
+
+
+def chosen(name: str) -> Chosen:
+    return choose(name, CASES[name])
+
+
+@pytest.fixture(scope="module", params=CASES)
+def dumped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Chosen, Path]:
+    kernel, folder = chosen(request.param), tmp_path_factory.mktemp(request.param)
+    call = bound_call(kernel, make_inputs(kernel))
+    for stage in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+        (folder / stage.file).write_text(stage.text)
+    return kernel, folder
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_runs(dumped, stage):
+    kernel, folder = dumped
+    done = execute(kernel, repeat=1, stage=folder / stage)
+    assert all(c.holds for c in done.outputs)
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new"),
+    [
+        ("01-tile.tile", " = exp ", " = exp2 "),
+        ("02-task.task", "%p: [m, n] f32 = exp ", "%p: [m, n] f32 = exp2 "),
+        ("04-par.par", " = fdiv ", " = fmul "),
+        ("05-llvm.ll", " = fdiv ", " = fmul "),
+    ],
+)
+def test_an_edit_has_its_effect(tmp_path, stage, old, new):
+    kernel = chosen("softmax")
+    call = bound_call(kernel, make_inputs(kernel))
+    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+        (tmp_path / made.file).write_text(made.text)
+    text = (tmp_path / stage).read_text()
+    assert old in text
+    (tmp_path / stage).write_text(text.replace(old, new))
+    assert not all(c.holds for c in execute(kernel, repeat=1, stage=tmp_path / stage).outputs)
+
+
+def test_an_edited_plan_keeps_its_meaning_with_other_tiles(tmp_path):
+    kernel = chosen("matmul")
+    call = bound_call(kernel, make_inputs(kernel))
+    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+        (tmp_path / made.file).write_text(made.text)
+    file = tmp_path / "03-sched.sprog"
+    lines = file.read_text().splitlines()
+    tile = next(i for i, line in enumerate(lines) if line.startswith("tile n "))
+    lines[tile] = "tile n 8"
+    file.write_text("\n".join(lines) + "\n")
+    assert all(c.holds for c in execute(kernel, repeat=1, stage=file).outputs)
+
+
+def test_command(loom, tmp_path):
+    done = loom("dump", "softmax", "--shape", "M=7,N=229", "--to", "here", "--json", "out.json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "out.json").read_text())
+    assert record["schema"] == "threadloom.dump/1"
+    assert [Path(f).name for f in record["files"]] == [*STAGES, "report.txt", "report.json"]
+    report = json.loads((tmp_path / "here" / "report.json").read_text())
+    assert report["schema"] == "threadloom.report/1" and report["tiles"] == record["tiles"]
+    again = loom("run", "softmax", "--shape", "M=7,N=229", "--from", "here/05-llvm.ll", "--repeat", "1")
+    assert again.returncode == 0, again.stderr
+
+
+def test_not_a_stage(tmp_path):
+    (tmp_path / "report.txt").write_text("x")
+    with pytest.raises(CompileError) as caught:
+        execute(chosen("softmax"), stage=tmp_path / "report.txt")
+    assert caught.value.slug == NOT_A_STAGE
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new", "slug"),
+    [
+        ("01-tile.tile", " = exp ", " = expo ", "invalid-tile-ir"),
+        ("02-task.task", "edge ", "egde ", "bad-task-text"),
+        ("03-sched.sprog", "issue vector_t", "isue vector_t", "bad-schedule-text"),
+        ("03-sched.sprog", "issue load_x on lsu by load-store", "issue store_out on lsu by load-store", "schedule-refused"),
+        ("04-par.par", " = fdiv ", " = fdivide ", "par-syntax"),
+        ("04-par.par", " = fdiv ", " = udiv ", "bad-stage"),
+        ("05-llvm.ll", " = fdiv ", " = fdivide ", "bad-stage"),
+        ("05-llvm.ll", " = fdiv ", " = udiv ", "bad-stage"),
+    ],
+)
+def test_a_broken_edit_is_the_editors_error(tmp_path, stage, old, new, slug):
+    kernel = chosen("softmax")
+    call = bound_call(kernel, make_inputs(kernel))
+    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+        (tmp_path / made.file).write_text(made.text.replace(old, new) if made.file == stage else made.text)
+    with pytest.raises(CompileError) as caught:
+        execute(kernel, repeat=1, stage=tmp_path / stage)
+    assert caught.value.slug == slug
+
+
+def test_missing_stage_is_one_message(loom):
+    done = loom("run", "softmax", "--shape", "M=2,N=3", "--from", "nothing.par")
+    assert (done.returncode, done.stderr.strip()) == (1, "loom: nothing.par: No such file or directory")

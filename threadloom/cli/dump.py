@@ -1,0 +1,52 @@
+"""Write every stage of a kernel, numbered: tile, task, sched, par, LLVM IR, assembly (GPU: CUDA C++), and a report.
+
+Any of the texts can be edited and run: loom run KERNEL --from FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from threadloom.cli import json_output
+from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_kernel_arguments(parser)
+    add_dtype_argument(parser)
+    parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, ...")
+    parser.add_argument("--policy", default="joint", help="joint (default), decoupled, optimal")
+    parser.add_argument("--to", type=Path, metavar="DIR", help="where the files go (default: out/dump/KERNEL-DEVICE)")
+    json_output.add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from threadloom import dump
+    from threadloom.cli.inputs import bound_call, make_inputs, planning_problem
+    from threadloom.cli.kernel_argument import choose_from
+    from threadloom.machine.devices import device
+    from threadloom.sched.search import plan
+
+    chosen, machine = choose_from(args), device(args.device)
+    if machine.arch == "cpu":
+        call = bound_call(chosen, make_inputs(chosen, args.dtype))
+        outcome = plan(call.kernel, call.dims, machine, args.policy)
+        stages = dump.cpu_stages(call, outcome)
+        dims = call.dims
+    else:
+        problem = planning_problem(chosen, args.dtype, "f16")
+        outcome = plan(problem.kernel, problem.dims, machine, args.policy)
+        stages = dump.gpu_stages(problem.kernel, problem.dims, outcome)
+        dims = problem.dims
+    report = dump.report(chosen.name, dims, outcome, machine)
+    folder = args.to or Path("out") / "dump" / f"{chosen.name}-{args.device}"
+    stages += dump.report_stages(report, outcome, machine)
+    for stage in stages:
+        json_output.write_whole(folder / stage.file, stage.text)
+    files = [str(folder / stage.file) for stage in stages]
+    json_output.write(args, "dump", 1, {**report, "files": files})
+    if args.json != "-":
+        for stage in stages:
+            print(f"{folder / stage.file}  {stage.text.count(chr(10))} lines")
+    return 0

@@ -1,0 +1,247 @@
+"""Every stage of a kernel as text, numbered; and running a kernel from the (edited) text of any stage.
+
+    01-tile.tile   the kernel as parsed
+    02-task.task   its sTask-graph
+    03-sched.sprog the plan
+    04-par.par     structured code with explicit vectors     (GPU: 04-cuda.cu, the kernel's CUDA C++)
+    05-llvm.ll     LLVM IR
+    06-asm.s       assembly
+    report.txt, report.json: what was chosen and why
+
+A text is read at its own level and goes on from there: an edited sProgram is proved before it is compiled, and is read
+against the graph of the `.task` file beside it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from threadloom.errors import CompileError, slug
+from threadloom.machine.devices import device
+from threadloom.sched.ops import SProgram
+from threadloom.sched.search import Outcome, plan
+
+if TYPE_CHECKING:
+    from threadloom.lang.bind import Call
+    from threadloom.machine.model import Device
+    from threadloom.par.ops import Module
+    from threadloom.targets.cpu.plan import KernelPlan
+    from threadloom.task.ops import TaskGraph
+    from threadloom.tile.ops import Kernel
+
+BAD_STAGE = slug("bad-stage", "an edited stage of a dump is not valid at its own level")
+NOT_A_STAGE = slug("not-a-stage", "a file to run from is no stage of a dump")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    file: str
+    text: str
+
+
+def cpu_stages(call: Call, outcome: Outcome) -> list[Stage]:
+    """All stages of a call on this CPU."""
+    from threadloom.par.text import print_module
+    from threadloom.targets.cpu.emit import emit_llvm
+    from threadloom.targets.cpu.host import host_cpu
+    from threadloom.targets.cpu.jit import compile_assembly
+
+    _, module = _lowered(call, outcome.best)
+    llvm = emit_llvm(module)
+    return [
+        *plan_stages(call.kernel, outcome.best),
+        Stage("04-par.par", print_module(module)),
+        Stage("05-llvm.ll", llvm),
+        Stage("06-asm.s", compile_assembly(llvm, host_cpu().target)),
+    ]
+
+
+def gpu_stages(kernel: Kernel, dims: dict[str, int], outcome: Outcome) -> list[Stage]:
+    """All stages for an NVIDIA GPU, which need not be here: its CUDA C++ for packed, aligned arguments."""
+    from threadloom.targets.cuda.compile import DeviceTensor, facts_of
+    from threadloom.targets.cuda.emit import emit
+
+    facts = {}
+    for tensor in kernel.tensors:
+        shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
+        strides = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
+        facts[tensor.name] = facts_of(tensor, DeviceTensor(0, shape, strides))
+    source = emit(outcome.best, facts, dims)
+    return [*plan_stages(kernel, outcome.best), Stage("04-cuda.cu", source.text)]
+
+
+def plan_stages(kernel: Kernel, program: SProgram) -> list[Stage]:
+    """The stages that every device has."""
+    from threadloom.sched.text import print_program
+    from threadloom.task.text import print_graph
+    from threadloom.tile.text import print_kernel
+
+    return [
+        Stage("01-tile.tile", print_kernel(kernel)),
+        Stage("02-task.task", print_graph(program.graph)),
+        Stage("03-sched.sprog", print_program(program)),
+    ]
+
+
+# ---------------------------------------------------------------- running from a stage
+
+
+def runner(path: Path, call: Call) -> Callable[[], None]:
+    """A function that fills the outputs of `call`, compiled from the text of `path`."""
+    text = path.read_text(encoding="utf-8")
+    match path.suffix:
+        case ".tile":
+            from threadloom.tile.text import parse_text
+
+            return _from_program(_planned(parse_text(text, str(path)), call), call)
+        case ".task":
+            return _from_program(_planned(_graph(path), call), call)
+        case ".sprog":
+            return _from_program(_read_program(path, text, call), call)
+        case ".par":
+            return _from_llvm(_llvm_of_par(path, text), call)
+        case ".ll":
+            _check_llvm(path, text)
+            return _from_llvm(text, call)
+        case ".s":
+            return _from_llvm(_as_module_assembly(text), call)
+    raise CompileError(
+        NOT_A_STAGE,
+        f"{path.name} is no stage that can be run from",
+        why="the ending says the level",
+        try_="a file of `loom dump` ending in .tile, .task, .sprog, .par, .ll or .s",
+    )
+
+
+def _planned(source: Kernel | TaskGraph, call: Call) -> SProgram:
+    return plan(source, call.dims, device("cpu")).best
+
+
+def _read_program(path: Path, text: str, call: Call) -> SProgram:
+    """The edited plan; refused where the checker cannot prove it."""
+    from threadloom.sched.check import refuse_unproved
+    from threadloom.sched.text import parse
+    from threadloom.task.build import build_task_graph
+
+    beside = sorted(path.parent.glob("*.task"))
+    graph = _graph(beside[0]) if beside else build_task_graph(call.kernel)
+    program = parse(text, graph, str(path))
+    refuse_unproved(program)
+    return program
+
+
+def _graph(path: Path) -> TaskGraph:
+    from threadloom.task.text import parse_graph
+
+    return parse_graph(path.read_text(encoding="utf-8"), str(path))
+
+
+def _lowered(call: Call, program: SProgram) -> tuple[KernelPlan, Module]:
+    from threadloom.targets.cpu.compile import cpu_schedule, form_for, lower
+    from threadloom.targets.cpu.schedule import target_of
+
+    schedule = cpu_schedule(program)
+    return lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(device("cpu")))
+
+
+def _llvm_of_par(path: Path, text: str) -> str:
+    from threadloom.par.text import parse
+    from threadloom.par.verify import problems
+    from threadloom.targets.cpu.emit import emit_llvm
+
+    module = parse(text, str(path))
+    if found := problems(module):
+        raise CompileError(BAD_STAGE, f"{path.name} is not well formed: {found[0]}")
+    llvm = emit_llvm(module)
+    _check_llvm(path, llvm)
+    return llvm
+
+
+def _check_llvm(path: Path, text: str) -> None:
+    """Refuse what LLVM refuses, here, since a person wrote it."""
+    import llvmlite.binding as llvm
+
+    try:
+        llvm.parse_assembly(text, llvm.create_context()).verify()
+    except RuntimeError as error:
+        said = str(error).replace("<string>", path.name)
+        raise CompileError(BAD_STAGE, f"LLVM refuses {path.name}: {said}") from None
+
+
+def _from_program(program: SProgram, call: Call) -> Callable[[], None]:
+    from threadloom.targets.cpu.emit import emit_llvm
+
+    return _from_llvm(emit_llvm(_lowered(call, program)[1]), call)
+
+
+def _from_llvm(text: str, call: Call) -> Callable[[], None]:
+    from threadloom.targets.cpu.compile import arguments_of, clear_accumulated, cpu_schedule, pack_arguments
+    from threadloom.targets.cpu.jit import load
+    from threadloom.targets.cpu.lower.kernel import ENTRY, argument_words
+
+    program = _planned(call.kernel, call)
+    schedule, words = cpu_schedule(program), argument_words(_lowered(call, program)[0].kernel)
+    packed = pack_arguments(words, arguments_of(schedule, call.arrays), call.dims, call.scalars)
+    entry = load(text, [ENTRY]).function(ENTRY, None, ctypes.c_void_p)
+
+    def run() -> None:
+        clear_accumulated(schedule, call.arrays)
+        entry(ctypes.addressof(packed))
+
+    return run
+
+
+def _as_module_assembly(assembly: str) -> str:
+    """LLVM IR that holds nothing but the text of an assembly file; LLVM's own assembler makes the object of it."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_asmparser()
+    lines = (line.replace("\\", "\\5C").replace('"', "\\22") for line in assembly.splitlines())
+    return "".join(f'module asm "{line}"\n' for line in lines)
+
+
+# ---------------------------------------------------------------- the report
+
+
+def report(name: str, dims: dict[str, int], outcome: Outcome, machine: Device) -> dict[str, object]:
+    """What was chosen and why, for people (report.txt) and scripts (report.json)."""
+    best = outcome.best
+    return {
+        "kernel": name,
+        "device": machine.name,
+        "policy": best.policy,
+        "shape": dims,
+        "tiles": {t.axis: t.extent for t in best.partition.tiles},
+        "order": list(best.partition.order),
+        "sequential": list(best.partition.sequential),
+        "predicted_ns": best.predicted_ns,
+        "loops": [
+            {"loop": p.loop, "ii_cycles": p.ii_cycles, "stages": p.stages, "bounds_cycles": dict(p.bounds_cycles)}
+            for p in best.loops
+        ],
+        "decisions": [list(d) for d in best.decisions],
+        "search": {"partitions": outcome.counts.partitions, "orders": outcome.counts.orders,
+                   "scheduled": outcome.counts.scheduled, "seconds": outcome.seconds},
+        "rejected": dict(outcome.reasons),
+    }  # fmt: skip
+
+
+def report_stages(facts: dict[str, object], outcome: Outcome, machine: Device) -> list[Stage]:
+    import json
+
+    from threadloom.planning import best_timeline, reason_text
+    from threadloom.sched.timeline_text import render_text
+
+    lines = [render_text(best_timeline(outcome, machine, str(facts["kernel"]))), "", "decisions:"]
+    lines += [f"  {key}: {value}" for key, value in outcome.best.decisions] or ["  none beside tiles and order"]
+    lines += ["", "rejected:"]
+    lines += [f"  {count} partitions: {reason_text(family)}" for family, count in outcome.reasons.items()] or ["  none"]
+    return [
+        Stage("report.txt", "\n".join(lines) + "\n"),
+        Stage("report.json", json.dumps({"schema": "threadloom.report/1", **facts}, indent=2) + "\n"),
+    ]
