@@ -46,7 +46,7 @@ class KernelMaker:
 
     def make(self) -> Module:
         params = [("x", PTR, "noalias"), ("same", PTR, "noalias"), ("out", PTR, "noalias"), ("m", I32),
-                  ("blocks", I32), ("ny", I32), ("nx", I32)]  # fmt: skip
+                  ("grid.z", I32), ("ny", I32), ("nx", I32)]  # fmt: skip
         with self.module.function("k", params, exported=True) as b:
             self.b = b
             self.x, self.same, self.out, m, blocks, ny, nx = b.args

@@ -93,6 +93,10 @@ def test_optimised_code(seed: int) -> None:
     check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
 
 
+def test_found_seed_masked_index_next_to_an_index_that_may_wrap() -> None:
+    check_kernel(1317, warps=True, every_pass=False, optimize=True)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 1400))
 def test_many_kernels(seed: int) -> None:

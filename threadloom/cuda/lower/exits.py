@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from threadloom.cuda.lower.calls import is_marker
 from threadloom.cuda.lower.effects import Memory, is_pure
-from threadloom.cuda.lower.traverse import last_values, walk
+from threadloom.cuda.lower.traverse import last_values, value_flow, walk
 from threadloom.par.constants import const, fold_binary, fold_icmp, int_value
 from threadloom.par.ops import (
     Alloca,
@@ -208,23 +208,9 @@ def _bind(targets: tuple[Value, ...], sources: tuple[Operand, ...], known: Known
 
 def _constants(value: Operand, loop: While, type_: Int) -> list[Const]:
     """Integer constants that can reach `value` through carried values, ifs and selects of the loop."""
-    sources: dict[str, tuple[Operand, ...]] = {}
+    sources = value_flow((loop,))
     for op in walk((loop,)):
         match op:
-            case If():
-                for result, yes, no in zip(op.results, last_values(op.then), last_values(op.otherwise), strict=True):
-                    sources[result.name] = (yes, no)
-            case For() | While():
-                ends = last_values(op.body if isinstance(op, For) else op.after)
-                for arg, init, next_ in zip(op.args, op.inits, ends, strict=True):
-                    sources[arg.name] = (init, next_)
-                if isinstance(op, While):
-                    for values in (op.after_args, op.results):
-                        for target, source in zip(values, last_values(op.before), strict=True):
-                            sources[target.name] = (source,)
-                else:
-                    for result, arg in zip(op.results, op.args, strict=True):
-                        sources[result.name] = (arg,)
             case Leaf(opcode="select"):
                 sources[op.result.name] = op.operands[1:]
             case Leaf(opcode="freeze"):

@@ -43,6 +43,28 @@ def walk(ops: Iterable[Op]) -> Iterator[Op]:
             yield from walk(region.ops)
 
 
+def value_flow(ops: Iterable[Op]) -> dict[str, tuple[Operand, ...]]:
+    """For carried values and results of control flow, at any depth: the operands whose value they may take."""
+    flow: dict[str, tuple[Operand, ...]] = {}
+
+    def join(targets: tuple[Value, ...], *sources: tuple[Operand, ...]) -> None:
+        for target, *values in zip(targets, *sources, strict=True):
+            flow[target.name] = (*flow.get(target.name, ()), *values)
+
+    for op in walk(ops):
+        match op:
+            case If():
+                join(op.results, last_values(op.then), last_values(op.otherwise))
+            case For():
+                join(op.args, op.inits, last_values(op.body))
+                join(op.results, op.args)
+            case While():
+                join(op.args, op.inits, last_values(op.after))
+                join(op.after_args, last_values(op.before))
+                join(op.results, last_values(op.before))
+    return flow
+
+
 def free_values(ops: Iterable[Op]) -> dict[str, Value]:
     """Values that `ops` (with their regions) use and do not define, in order of first use."""
     ops = tuple(ops)
