@@ -278,11 +278,11 @@ def test_every_slug_of_the_language_is_tested():
 
     from threadloom.errors import SLUGS
 
-    for name in ("lang.kernel", "task.propagate"):
+    for name in ("lang.kernel", "task.propagate", "task.text", "task.verify"):
         import_module(f"threadloom.{name}")
 
     tested = {b[0] for b in BODIES} | {k[0] for k in KERNELS} | {"no-source", "outside-kernel", "arguments"}
-    tested |= {"not-an-array", "invalid-tile-ir", "no-tile-extent"}  # the last two: tests/tile, tests/task
+    tested |= {"not-an-array", "invalid-tile-ir", "no-tile-extent", "bad-task-text", "invalid-task-graph"}  # in tests/tile, tests/task
     ours = {slug for slug, where in _registered().items() if where.startswith(("lang", "tile", "task", "arrays"))}
     assert ours <= SLUGS.keys() and not ours - tested, ours - tested
 

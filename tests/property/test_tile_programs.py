@@ -11,6 +11,7 @@ from generators.tile_programs import Program, program, report
 from threadloom.launch import logical_arrays
 from threadloom.task.build import GRANULARITIES, build_task_graph
 from threadloom.task.interp import interpret_graph
+from threadloom.task.verify import verify_graph
 from threadloom.tile.canonicalize import canonicalize
 from threadloom.tile.interp import interpret
 from threadloom.tile.text import parse_text, print_kernel
@@ -39,7 +40,9 @@ def check(p: Program) -> None:
         np.testing.assert_array_equal(tensors["out"], want)
     for granularity in GRANULARITIES:
         tensors = logical_arrays(call)
-        interpret_graph(build_task_graph(call.kernel, granularity), tensors, call.scalars, call.dims, p.tiles)
+        graph = build_task_graph(call.kernel, granularity)
+        verify_graph(graph)
+        interpret_graph(graph, tensors, call.scalars, call.dims, p.tiles)
         np.testing.assert_array_equal(tensors["out"], want)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass
 
@@ -64,14 +65,16 @@ def results_in(op: Op | None, names: Container[str]) -> bool:
 
 def _repeated_ops(bodies: list[LoopBody]) -> dict[str, Op]:
     """Operations that each sTask repeats instead of reading their value from a place: constants, sizes, index values,
-    and tiles computed from nothing but index values and scalars (masks, positions)."""
+    and tiles computed from nothing but index values and scalars (masks, positions). Not those that both branches of
+    a condition make: which one it is, the place knows."""
+    made = Counter(r.name for body in bodies for item in body.items if item.op is not None for r in results(item.op))
     repeated: dict[str, Op] = {}
     for body in bodies:  # outer bodies first: an operation stands after what it reads
         for item in body.items:
             match item.op:
                 case Const() | Index() | Bound() | DimSize():
                     repeated[item.op.result.name] = item.op
-                case Map() | Cast() | Full() if item.op.result.type.axes:
+                case Map() | Cast() | Full() if item.op.result.type.axes and made[item.op.result.name] == 1:
                     if all(not v.type.axes or v.name in repeated for v in operands(item.op)):
                         repeated[item.op.result.name] = item.op
     return repeated

@@ -90,9 +90,7 @@ _TYPED = r"%([\w.]+): (\[[^\]]*\] \w+)"
 _LOOP = re.compile(r"loop (\d+) of (\d+|none): (.*)")
 _TASK = re.compile(r"task (\S+) (\S+) in loop (\d+) by (.+), axes (.+), reads (.+), writes (.+)")
 _EDGE = re.compile(r"edge (\S+) -> (\S+) over (\S+), distance (\d+)")
-_TILE = re.compile(
-    r"tile (\S+): (\[[^\]]*\] \w+) from (.+?) to (.+?)(?:, carried by (\d+))?(?:, values (.+))?"
-)
+_TILE = re.compile(r"tile (\S+): (\[[^\]]*\] \w+) from (.+?) to (.+?)(?:, carried by (\d+))?(?:, values (.+))?")
 _GUARD = re.compile(r"guard (\S+) (if|unless) %(\S+)")
 _CARRY = re.compile(rf"carry {_TYPED}, %(\S+), %(\S+), %(\S+)")
 _AXIS = re.compile(rf"(\w+)(?: from ({_TYPED}|none) to ({_TYPED}|none))?")

@@ -63,6 +63,8 @@ def work(task: STask, shapes: Shapes) -> Work:
                 count = _elems(op.arg, shapes)
                 reduced += count
                 _add(elementwise, _reduction_cost(op), count)
+            case Cast() if op.result.type.dtype is op.arg.type.dtype:
+                pass  # a copy: nothing but the bytes, and not even those where both live in one Tile
             case Map() | Cast() if not _is_uniform(op):
                 _add(elementwise, _cost(op), _elems(op.result, shapes))
             case Full():
@@ -93,13 +95,7 @@ def _counts(counts: dict[str, int]) -> tuple[Count, ...]:
 
 
 def _cost(op: Map | Cast) -> str:
-    return (
-        TABLE[op.fn].cost
-        if isinstance(op, Map)
-        else Cost.CVT
-        if op.result.type.dtype != op.arg.type.dtype
-        else Cost.ALU
-    )
+    return TABLE[op.fn].cost if isinstance(op, Map) else Cost.CVT
 
 
 def _reduction_cost(op: Reduce | Scan) -> str:
