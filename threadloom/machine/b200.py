@@ -30,9 +30,9 @@ B200 = Device(
             rates=(
                 _rate("bytes.load", 48.0, ASSUMED),
                 _rate("bytes.load.shared", 96.0, ASSUMED),
-                _rate("bytes.store", 40.0, ASSUMED),
             ),
         ),
+        replace(h200.TMA_STORE, rates=(_rate("bytes.store", 40.0, ASSUMED),)),
         replace(
             h200.TENSOR,
             rates=(
