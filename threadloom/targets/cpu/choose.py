@@ -17,18 +17,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from threadloom.targets.cpu.fuse import AxesOf
+from threadloom.targets.cpu.fuse import AxesOf, operation_cost
 from threadloom.targets.cpu.schedule import Form
 from threadloom.targets.cpu.steps import Body, Chosen, Product, Repeated, Uses, Vector
-from threadloom.tile.functions import TABLE, Cost
-from threadloom.tile.ops import AtomicAdd, Load, Map, Op, Reduce, Scan, Store, Subscript, Value
+from threadloom.tile.ops import AtomicAdd, Load, Op, Reduce, Scan, Store, Subscript, Value
 from threadloom.tile.uses import operands, results
 
 ASSUMED_TRIPS = 8.0
 GATHERED, TRANSPOSED, HORIZONTAL = 1.5, 0.4, 6.0
 MOST_COMBINATIONS = 128
-_OPERATIONS = {Cost.EXP: 8.0, Cost.LOG: 10.0, Cost.TANH: 16.0, Cost.ERF: 20.0, Cost.TRIG: 16.0, Cost.DIV: 4.0,
-               Cost.SQRT: 4.0}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +210,7 @@ class Chooser:
         for op in ops:
             axes = self.axes_of(op)
             elems = self.elems(axes)
-            work = _OPERATIONS.get(TABLE[op.fn].cost, 1.0) if isinstance(op, Map) and op.fn in TABLE else 1.0
-            cost += elems * work / (self.lanes if axis in axes else 1.0)
+            cost += elems * operation_cost(op) / (self.lanes if axis in axes else 1.0)
             if isinstance(op, Reduce) and op.axis == axis:
                 cost += elems / max(1, self.sizes.get(axis, 1)) * HORIZONTAL
             if isinstance(op, Scan) and op.axis == axis:

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from threadloom.targets.cpu.steps import Uses
-from threadloom.tile.ops import AtomicAdd, Load, Op, Reduce, Scan, Store, Value
+from threadloom.tile.functions import TABLE, Cost
+from threadloom.tile.ops import AtomicAdd, Load, Map, Op, Reduce, Scan, Store, Value
 from threadloom.tile.uses import operands, results
 
 
@@ -28,6 +29,15 @@ class Nest:
 
 
 Item = Nest | Op
+_OPERATIONS = {Cost.EXP: 8.0, Cost.LOG: 10.0, Cost.TANH: 16.0, Cost.ERF: 20.0, Cost.TRIG: 16.0, Cost.DIV: 4.0,
+               Cost.SQRT: 4.0}  # fmt: skip
+
+
+def operation_cost(op: Op) -> float:
+    """Instructions an element, about."""
+    return _OPERATIONS.get(TABLE[op.fn].cost, 1.0) if isinstance(op, Map) and op.fn in TABLE else 1.0
+
+
 Path = tuple[int, ...]  # index of an item in each enclosing list
 
 
@@ -166,3 +176,37 @@ def temporaries(items: Sequence[Item], uses: Uses) -> dict[str, tuple[Value, int
         for value in results(op):
             made[value.name] = (value, path[:-1] if isinstance(op, Reduce) else path)
     return found
+
+
+def fetched_ahead(items: Sequence[Item], uses: Uses, axis: str | None) -> dict[Path, tuple[tuple[Load, str], ...]]:
+    """Loads that several vector loops inside one loop read again: while the costliest of them runs, the loop's next
+    position is fetched. Path of the vector loop -> (load, axis of the loop around it)."""
+    readers: dict[str, list[tuple[float, Path, Load, str]]] = {}
+    for nest, path, loops in _innermost(items):
+        if nest.axis != axis or not loops:
+            continue
+        ops = [op for op in nest.items if not isinstance(op, Nest)]
+        seen = {
+            f"{load.tensor} {load.subscripts!r}": load for op in ops for v in operands(op) for load in uses.loads(v)
+        }
+        cost = sum(operation_cost(op) for op in ops)
+        for key, load in seen.items():
+            if loops[-1] in load.result.type.axes and axis in load.result.type.axes:
+                readers.setdefault(key, []).append((cost, path, load, loops[-1]))
+    chosen: dict[Path, tuple[tuple[Load, str], ...]] = {}
+    for found in readers.values():
+        if len(found) > 1:
+            _, path, load, around = max(found, key=lambda reader: (reader[0], reader[1]))
+            chosen[path] = (*chosen.get(path, ()), (load, around))
+    return chosen
+
+
+def _innermost(
+    items: Sequence[Item], path: Path = (), loops: tuple[str, ...] = ()
+) -> Iterator[tuple[Nest, Path, tuple[str, ...]]]:
+    for at, item in enumerate(items):
+        if isinstance(item, Nest):
+            if any(isinstance(inner, Nest) for inner in item.items):
+                yield from _innermost(item.items, (*path, at), (*loops, item.axis))
+            else:
+                yield item, (*path, at), loops

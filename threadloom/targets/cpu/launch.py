@@ -1,7 +1,7 @@
 """Runs calls on this machine's cores: plans once per kind of shape, compiles once per form of arguments.
 
     call -> (extents, strides, alignment) -> code            known: some microseconds
-                                          -> plan, compile   new: the model's best plan, some tens of milliseconds of LLVM
+                                          -> plan, compile   new: a plan of the model, tens of milliseconds of LLVM
 
 A plan serves all shapes of its bucket (extents that are equal up to a quarter of their power of two); code serves all
 calls of its form. Nothing is measured here.

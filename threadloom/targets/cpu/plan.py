@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.targets.cpu.fuse import Item
+from threadloom.targets.cpu.fuse import Item, Path
 from threadloom.targets.cpu.layout import Layout
 from threadloom.targets.cpu.steps import Product
 from threadloom.tile.ops import Grid, If, Kernel, Load, Op, Stream, Value
@@ -26,6 +26,7 @@ class Loops:
     items: tuple[Item, ...]
     axis: str | None
     rooms: tuple[tuple[str, Home], ...] = ()
+    fetched: tuple[tuple[Path, tuple[tuple[Load, str], ...]], ...] = ()  # see fuse.fetched_ahead
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from threadloom.errors import InternalError
 from threadloom.targets.cpu.choose import Choice, Chooser, groups_of
-from threadloom.targets.cpu.fuse import AxesOf, Fusion, placed, temporaries
+from threadloom.targets.cpu.fuse import AxesOf, Fusion, fetched_ahead, placed, temporaries
 from threadloom.targets.cpu.homes import AT_END, Places, Position
 from threadloom.targets.cpu.layout import Layout, kept_type, panels, rows
 from threadloom.targets.cpu.operands import OperandPlanner, register_vectors
@@ -303,7 +303,8 @@ class Drafter:
             self._read(operands(op), (*position, *path))
             self._written(results(op), (*position, *path))
         planner.homeless |= made
-        return Loops(items, axis)
+        fetched = tuple(fetched_ahead(items, planner.uses, axis).items())
+        return Loops(items, axis, fetched=fetched)
 
     def _note_product(self, product: Product, position: Position) -> None:
         places = self.planner.places

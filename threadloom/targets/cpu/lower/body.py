@@ -23,7 +23,7 @@ def emit_body(c: Context, body: PlannedBody) -> None:
         match step:
             case Loops():
                 outer, c.rooms = c.rooms, dict(step.rooms)
-                NestEmitter(c, step.axis).emit(step.items, [c.root()])
+                NestEmitter(c, step.axis, dict(step.fetched)).emit(step.items, [c.root()])
                 c.rooms = outer
             case Pack():
                 pack(c, step)

@@ -59,10 +59,31 @@ class Evaluator:
                 return converted(b, made, value.type.dtype, result.type.dtype)
             case Cast(result, arg):
                 return converted(b, self.value(arg, point), arg.type.dtype, result.type.dtype)
+            case Map(result, "div", (left, right)) if self._divides_row(left, right, point):
+                factor = self._reciprocal(right, point)
+                values = [self.value(left, point), factor]
+                return elementwise(b, "mul", values, [left.type.dtype, right.type.dtype], result.type.dtype)
             case Map(result, fn, args):
                 values = [self.value(arg, point) for arg in args]
                 return elementwise(b, fn, values, [arg.type.dtype for arg in args], result.type.dtype)
         raise InternalError(f"{type(op).__name__} is not computed in place")
+
+    def _divides_row(self, left: Value, right: Value, point: Point) -> bool:
+        """Lanes divided by one number: a product with its reciprocal is many times as fast, and off by an ulp."""
+        vector = point.vector
+        if vector is None or left.type.dtype.bits > 32:
+            return False
+        return vector.axis in left.type.axes and vector.axis not in right.type.axes
+
+    def _reciprocal(self, value: Value, point: Point) -> Operand:
+        """1 / value, at the level where the value is."""
+        level = point.level(value.type.axes)
+        key = f"1 / {value.name}"
+        if key not in level.values:
+            with self.c.at(level) as b:
+                divisor = materialized(b, self.value(value, level))
+                level.values[key] = b.fdiv(const(divisor.type, 1.0), divisor)
+        return materialized(self.c.b, level.values[key])
 
     def _constant(self, result: Value, number: int | float | bool) -> Operand:
         type_ = register_type(result.type.dtype)

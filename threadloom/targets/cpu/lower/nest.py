@@ -10,14 +10,16 @@ other loops has two vectors (a panel) where it is the vector loop, else one posi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from threadloom.errors import InternalError
 from threadloom.par.builder import Builder
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import I64, Operand
-from threadloom.targets.cpu.fuse import Item, Nest
+from threadloom.par.result_types import size_bytes
+from threadloom.targets.cpu.fuse import Item, Nest, Path
+from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
 from threadloom.targets.cpu.lower.context import Context, Point
 from threadloom.targets.cpu.lower.elementwise import materialized
@@ -26,7 +28,7 @@ from threadloom.targets.cpu.lower.reduce import Accumulator, Reduction, reductio
 from threadloom.targets.cpu.lower.scan import emit_scan
 from threadloom.targets.cpu.lower.tiles import store_tile
 from threadloom.targets.cpu.lower.vectors import first_lanes, tree
-from threadloom.tile.ops import AtomicAdd, Op, Reduce, Scan, Store, Value
+from threadloom.tile.ops import AtomicAdd, Load, Op, Reduce, Scan, Store, Value
 
 INNERMOST_COPIES, OUTER_COPIES = 4, 2
 
@@ -43,16 +45,16 @@ class State:
 class NestEmitter:
     """Emits one nest; `axis` is in vector lanes."""
 
-    def __init__(self, c: Context, axis: str | None):
-        self.c, self.axis = c, axis
+    def __init__(self, c: Context, axis: str | None, fetched: Mapping[Path, Sequence[tuple[Load, str]]] | None = None):
+        self.c, self.axis, self.fetched = c, axis, fetched or {}
         self.evaluator = Evaluator(c)
         self.lanes = c.target.lanes
         self._taking: dict[str, tuple[Reduction, dict[Point, Accumulator]]] = {}
 
-    def emit(self, items: Sequence[Item], points: list[Point]) -> None:
-        for item in items:
+    def emit(self, items: Sequence[Item], points: list[Point], path: Path = ()) -> None:
+        for at, item in enumerate(items):
             if isinstance(item, Nest):
-                self._nest(item, points)
+                self._nest(item, points, (*path, at))
             else:
                 self._op(item, points)
 
@@ -117,7 +119,7 @@ class NestEmitter:
 
     # ------------------------------------------------------------ loops
 
-    def _nest(self, nest: Nest, points: list[Point]) -> None:
+    def _nest(self, nest: Nest, points: list[Point], path: Path) -> None:
         scans = [item for item in nest.items if isinstance(item, Scan) and item.axis == nest.axis]
         if scans:
             if len(nest.items) > 1:
@@ -133,10 +135,10 @@ class NestEmitter:
         step = unit * copies
         main_end = const(I64, known - known % step) if known is not None else self._rounded_down(length, step)
         if known is None or known >= step:
-            states = self._loop(nest, points, const(I64, 0), main_end, step, copies, states, None)
+            states = self._loop(nest, path, points, const(I64, 0), main_end, step, copies, states, None)
         if step > 1 and (known is None or known % step):
             masked = vector and (known is None or known % unit != 0)
-            states = self._loop(nest, points, main_end, length, unit, 1, states, length if masked else None)
+            states = self._loop(nest, path, points, main_end, length, unit, 1, states, length if masked else None)
         for state in states:
             self._finish(state, points, nest.axis)
 
@@ -160,6 +162,7 @@ class NestEmitter:
     def _loop(
         self,
         nest: Nest,
+        path: Path,
         points: list[Point],
         first: Operand,
         end: Operand,
@@ -172,11 +175,11 @@ class NestEmitter:
         b = self.c.b
         x, y = int_value(first), int_value(end)
         if x is not None and y is not None and x < y <= x + step:
-            return self._body(nest, points, first, copies, states, masked_to)
+            return self._body(nest, path, points, first, copies, states, masked_to)
         carried = _parts(states, copies)
         with b.loop(first, end, step, inits=carried, names=["acc"] * len(carried), iv=nest.axis) as loop:
             inside = _with_parts(states, copies, loop.args)
-            after = self._body(nest, points, loop.iv, copies, inside, masked_to)
+            after = self._body(nest, path, points, loop.iv, copies, inside, masked_to)
             loop.yield_(
                 *(part for state in after for row in state.accumulators for acc in row[:copies] for part in acc)
             )
@@ -185,6 +188,7 @@ class NestEmitter:
     def _body(
         self,
         nest: Nest,
+        path: Path,
         points: list[Point],
         index: Operand,
         copies: int,
@@ -203,7 +207,9 @@ class NestEmitter:
         for state in states:
             flat = [acc for row in state.accumulators for acc in row[:copies]]
             self._taking[state.op.result.name] = (state.reduction, dict(zip(made, flat, strict=True)))
-        self.emit(nest.items, made)
+        if masked_to is None:
+            self._fetch(path, made)
+        self.emit(nest.items, made, path)
         after = []
         for state in states:
             _, taken = self._taking.pop(state.op.result.name)
@@ -211,6 +217,16 @@ class NestEmitter:
             kept = [(*row, *old[copies:]) for row, old in zip(rows, state.accumulators, strict=True)]
             after.append(State(state.op, state.reduction, tuple(kept)))
         return after
+
+    def _fetch(self, path: Path, points: list[Point]) -> None:
+        """The same lanes at the next position of the loop around."""
+        for load, around in self.fetched.get(path, ()):
+            access = TensorAccess(self.evaluator, load)
+            line = LINE_BYTES // size_bytes(access.element)
+            stride = access.axis_stride(around, points[0].root)
+            for point in points:
+                if point.offset % line == 0:
+                    self.c.b.prefetch(self.c.b.gep(access.element, access.address(point), stride), locality=2)
 
     # ------------------------------------------------------------ reductions
 
