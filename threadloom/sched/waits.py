@@ -319,6 +319,8 @@ class Synchronizer:
                 item.after.append(Wait(signal, reason, item.stage, 0))
             return read_at, came, dep
         later, at = self._when_done(line, came, signal)
+        if later >= self.buffers[dep.tile, ""].slots:  # by then the role needs the slot's next content itself
+            later, at = 0, came
         pending = self._groups_between(line, signal, came, later, at + 1)
         stage = item.stage + later
         reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, self._buffer_name(dep), 0)
