@@ -52,7 +52,7 @@ def execute(chosen: Chosen, dtype: str | None = None, repeat: int = 5, stage: Pa
     outputs = compare(call.kernel, call.dims, results, reference)
     seconds = _best_seconds(runner, repeat)
     return Execution(
-        "cpu", dict(call.dims), outputs, seconds, first_seconds,
+        "cpu", dict(chosen.shape or call.dims), outputs, seconds, first_seconds,
         _rate(chosen, "flops", seconds), _rate(chosen, "bytes_moved", seconds),
     )  # fmt: skip
 
