@@ -23,7 +23,8 @@ def test_emitted_file(path):
     text = emit_llvm(module)
     check_text(text, source)
     assert text == emit_llvm(parse(source)), "same module, same text"
-    jit.compile_object(text, X86_64_V3)
+    for options in (jit.EXPLICIT, jit.OPTIMIZED):
+        jit.compile_object(text, X86_64_V3, options)
 
 
 def test_a_barrier_must_be_lowered_before():

@@ -203,9 +203,11 @@ class FunctionEmitter:
     def _groups_of(self, leaf: Leaf) -> str:
         if not self._groups or effect_of(leaf) not in (Effect.READ, Effect.WRITE, Effect.CALL):
             return ""
+        if leaf.attrs.volatile or leaf.attrs.ordering:  # LLVM would vectorise them
+            return ""
         groups = [group for group, leaves in self._groups if id(leaf) in leaves]
         if len(groups) > 1:
-            return self.text.new_metadata(f"!{{{', '.join(groups)}}}")
+            return self.text.shared_metadata(f"!{{{', '.join(groups)}}}")
         return groups[0] if groups else ""
 
     def _open_phis(self, values: list[Carried], predecessor: str) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ class ModuleText:
         numbers = [int(match) for name, _ in module.metadata for match in re.findall(r"^!(\d+)$", name)]
         self._next_metadata = max(numbers, default=-1) + 1
         self._metadata: list[str] = [f"{name} = {node}" for name, node in module.metadata]
-        self._nontemporal = ""
+        self._shared_nodes: dict[str, str] = {}
 
     def new_metadata(self, node: str) -> str:
         """A new node; SELF in `node` stands for its own name."""
@@ -30,9 +30,14 @@ class ModuleText:
         self._metadata.append(f"{name} = {node.replace('SELF', name)}")
         return name
 
+    def shared_metadata(self, node: str) -> str:
+        """The node with this text, made when first asked for."""
+        if node not in self._shared_nodes:
+            self._shared_nodes[node] = self.new_metadata(node)
+        return self._shared_nodes[node]
+
     def nontemporal(self) -> str:
-        self._nontemporal = self._nontemporal or self.new_metadata("!{i32 1}")
-        return self._nontemporal
+        return self.shared_metadata("!{i32 1}")
 
     def metadata_lines(self) -> list[str]:
         named = self.debug.named_lines() if self.debug else []
