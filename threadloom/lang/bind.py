@@ -41,15 +41,11 @@ class Call:
 
 def sort_arguments(name: str, signature: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Given:
     """Match arguments to parameters; constants, functions and dtype variables are settled here."""
-    try:
-        bound = signature.python.bind(*args, **kwargs)
-    except TypeError as error:
-        raise CompileError(ARGUMENTS, f"{name}: {error}", why=f"its parameters are {signature.python}") from None
-    bound.apply_defaults()
+    values = _by_name(name, signature, args, kwargs)
     problems: list[str] = []
-    given = Given({}, {}, {}, {}, {o.name: bound.arguments[o.name] for o in signature.outputs})
+    given = Given({}, {}, {}, {}, {o.name: values[o.name] for o in signature.outputs})
     for param in signature.params:
-        value = bound.arguments[param.name]
+        value = values[param.name]
         match param:
             case TensorParam():
                 given.tensors[param.name] = wrap(value, param.name)
@@ -62,6 +58,24 @@ def sort_arguments(name: str, signature: Signature, args: tuple[object, ...], kw
             _bind_dtype(param, variable, given, problems)
     _raise_all(name, problems)
     return given
+
+
+def _by_name(
+    name: str, signature: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> Mapping[str, object]:
+    """Every parameter's value; inspect's binding is slow, so it only sees calls that are out of the ordinary."""
+    positional = signature.positional
+    if len(args) <= len(positional):
+        values = {**signature.defaults, **dict(zip(positional, args, strict=False)), **kwargs}
+        doubled = kwargs and any(k in kwargs for k in positional[: len(args)])
+        if len(values) == len(signature.python.parameters) and not doubled and values.keys() == signature.names:
+            return values
+    try:
+        bound = signature.python.bind(*args, **kwargs)
+    except TypeError as error:
+        raise CompileError(ARGUMENTS, f"{name}: {error}", why=f"its parameters are {signature.python}") from None
+    bound.apply_defaults()
+    return bound.arguments
 
 
 def _scalar(param: ScalarParam, value: object, problems: list[str]) -> float | int | bool:
@@ -182,11 +196,37 @@ def logical_shape(view: ArrayView, tensor: Tensor) -> tuple[int, ...]:
     return (*shape[:-1], shape[-1] * 2) if tensor.dtype is u4 and shape else shape
 
 
-def bind_call(kernel: Kernel, formulas: tuple[Formula, ...], given: Given) -> Call:
-    """Check dtypes and shapes, settle the dimensions, make the outputs."""
-    dims = _Dims({f.name: f for f in formulas})
+def bind_call(kernel: Kernel, formulas: tuple[Formula, ...], known: dict[Shapes, Extents], given: Given) -> Call:
+    """Check dtypes and shapes, settle the dimensions, make the outputs. `known` remembers the extents of shapes that
+    have been checked."""
     views = dict(given.tensors)
     views |= {name: wrap(array, name) for name, array in given.outputs.items() if array is not None}
+    shapes = tuple((name, view.array.shape, view.dtype.name) for name, view in views.items())
+    extents = known.get(shapes)
+    if extents is None:
+        extents = _settle(kernel, formulas, views)
+        if len(known) >= 1024:
+            known.clear()
+        known[shapes] = extents
+    framework = next((v.framework for v in given.tensors.values()), "numpy")
+    results = [_output(kernel, name, array, extents, framework) for name, array in given.outputs.items()]
+    arrays = {name: view.array for name, view in views.items()}
+    for name, result in zip(given.outputs, results, strict=True):
+        if name not in arrays:
+            arrays[name] = wrap(result, name).array
+    for name, array in given.outputs.items():
+        if array is not None:
+            _check_given(kernel, name, views[name], arrays)
+    return Call(kernel, arrays, extents, given.scalars, tuple(results))
+
+
+Shapes = tuple[tuple[str, tuple[int, ...], str], ...]  # name, shape in memory, dtype of each given array
+Extents = dict[str, int]
+
+
+def _settle(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[str, ArrayView]) -> Extents:
+    """The extent of every dimension; one error names everything that does not fit."""
+    dims = _Dims({f.name: f for f in formulas})
     shaped: list[tuple[Tensor, tuple[int, ...]]] = []
     for tensor in kernel.tensors:
         if tensor.name in views:
@@ -196,13 +236,7 @@ def bind_call(kernel: Kernel, formulas: tuple[Formula, ...], given: Given) -> Ca
         if dim not in dims.extents and not (dims.problems and dim in dims.formulas):
             dims.problems.append(f"dimension {dim} is given by no argument")
     _raise_all(kernel.name, dims.problems)
-    framework = next((v.framework for v in given.tensors.values()), "numpy")
-    results = [_output(kernel, name, array, dims.extents, framework) for name, array in given.outputs.items()]
-    arrays = {name: view.array for name, view in views.items()}
-    for name, result in zip(given.outputs, results, strict=True):
-        arrays[name] = wrap(result, name).array
-    _check_overlap(kernel, given, arrays)
-    return Call(kernel, arrays, dims.extents, given.scalars, tuple(results))
+    return dims.extents
 
 
 def _meet_tensor(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tuple[Tensor, tuple[int, ...]]]) -> None:
@@ -228,29 +262,27 @@ def _named_dims(kernel: Kernel) -> list[Dim]:
     return [d for d in dict.fromkeys(found) if isinstance(d, str)]
 
 
-def _output(kernel: Kernel, name: str, given: object, dims: Mapping[str, int], framework: str) -> object:
+def _output(kernel: Kernel, name: str, given: object, extents: Extents, framework: str) -> object:
+    if given is not None:
+        return given
     tensor = next(t for t in kernel.tensors if t.name == name)
-    if given is None:
-        shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
-        return allocate(shape, tensor.dtype, framework)
-    if not wrap(given, name).writable:
+    shape = tuple(d if isinstance(d, int) else extents[d] for d in tensor.dims)
+    return allocate(shape, tensor.dtype, framework)
+
+
+def _check_given(kernel: Kernel, name: str, view: ArrayView, arrays: Mapping[str, np.ndarray]) -> None:
+    """An output to be filled is writable, and shares no memory with another argument, which would then be read after
+    it is written."""
+    if not view.writable:
         raise CompileError(ARGUMENTS, f"call of {kernel.name}: {name} is read-only")
-    return given
-
-
-def _check_overlap(kernel: Kernel, given: Given, arrays: Mapping[str, np.ndarray]) -> None:
-    """An output that shares memory with another argument would be read after it is written."""
-    for name, array in given.outputs.items():
-        if array is None:
-            continue
-        for other, memory in arrays.items():
-            if other != name and _share(arrays[name], memory):
-                raise CompileError(
-                    ARGUMENTS,
-                    f"call of {kernel.name}: {name} shares memory with {other}",
-                    why="tiles are read and written in no fixed order",
-                    try_=f"{name}= an array of its own",
-                )
+    for other, memory in arrays.items():
+        if other != name and _share(view.array, memory):
+            raise CompileError(
+                ARGUMENTS,
+                f"call of {kernel.name}: {name} shares memory with {other}",
+                why="tiles are read and written in no fixed order",
+                try_=f"{name}= an array of its own",
+            )
 
 
 def _share(a: np.ndarray, b: np.ndarray) -> bool:

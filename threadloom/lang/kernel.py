@@ -83,7 +83,7 @@ class Kernel:
         """Check the arguments of a call and make what it needs to run: the kernel's tile IR, arrays, dimensions."""
         given = sort_arguments(self.name, self.signature, args, kwargs)
         parsed = self._specialize(given.consts, given.dtypes)
-        return bind_call(parsed.kernel, parsed.formulas, given)
+        return bind_call(parsed.kernel, parsed.formulas, parsed.extents, given)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         from threadloom.launch import launch

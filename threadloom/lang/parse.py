@@ -10,7 +10,7 @@ import ast
 import inspect
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -428,10 +428,12 @@ def _keyword(node: ast.stmt) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A kernel for one choice of constants and dtypes, with the formulas of its derived dimensions."""
+    """A kernel for one choice of constants and dtypes, with the formulas of its derived dimensions; `extents` is
+    filled by calls (bind.py)."""
 
     kernel: Kernel
     formulas: tuple[Formula, ...]
+    extents: dict[tuple[tuple[str, tuple[int, ...], str], ...], dict[str, int]] = field(default_factory=dict)
 
 
 def parse_kernel(

@@ -46,6 +46,9 @@ class Signature:
     params: tuple[Param, ...]
     outputs: tuple[TensorParam, ...]
     python: inspect.Signature  # with the outputs appended as optional keywords
+    positional: tuple[str, ...]
+    names: frozenset[str]
+    defaults: dict[str, object]
 
     def tensors(self) -> tuple[TensorParam, ...]:
         return tuple(p for p in self.params if isinstance(p, TensorParam))
@@ -74,7 +77,15 @@ def read_signature(function: Callable[..., object], origin: Origin) -> Signature
             )
     keywords = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=None) for o in outputs]
     extended = python.replace(parameters=[*python.parameters.values(), *keywords], return_annotation=python.empty)
-    return Signature(tuple(params), outputs, extended)
+    all_params = extended.parameters.values()
+    return Signature(
+        tuple(params),
+        outputs,
+        extended,
+        positional=tuple(p.name for p in all_params if p.kind is not p.KEYWORD_ONLY),
+        names=frozenset(p.name for p in all_params),
+        defaults={p.name: p.default for p in all_params if p.default is not p.empty},
+    )
 
 
 def _evaluated_annotations(function: Callable[..., object], origin: Origin) -> dict[str, object]:
