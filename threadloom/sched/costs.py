@@ -248,7 +248,7 @@ def _memory_cycles(device: Device, traits: Traits) -> float:
 
 # Bytes a cycle that a core or SM reads from a buffer in the memory: smem measured on H200; l1/l2/l3 assumed, typical of
 # current server cores (two vectors from L1, half a line from L2).
-MEMORY_RATES = {"smem": 128.0, "l1": 96.0, "l2": 32.0, "l3": 12.0}
+MEMORY_RATES = {"smem": 128.0, "l1": 96.0, "l2": 32.0, "l3": 8.0}
 
 
 def _vector_cycles(device: Device, seu: SEU, work: Work, traits: Traits) -> Cycles:

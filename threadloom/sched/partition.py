@@ -16,6 +16,7 @@ from threadloom.sched.ops import AxisTile, Partition
 from threadloom.task.ops import TaskGraph
 from threadloom.tile.ops import AxisKind, Dot, Load, Store
 
+MOST_CORE_EXTENT = 1024  # larger tiles of a product leave every cache
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
 
 GROUPED_TILES = 16  # rows of tiles visited together, so that both operands stay in L2 (measured on an H200: 8 to 16)
@@ -116,8 +117,8 @@ def _splits(
 ) -> Iterator[tuple[AxisTile | None, int]]:
     """(how the workers share an axis, number of workers); (None, 1) where one worker does all.
 
-    Rows of a product come first; a whole axis of many columns (wide heads) is shared where an accumulator over all of it
-    would not fit one worker's registers; without products any spatial axis will do.
+    Rows of a product come first; a whole axis of many columns (wide heads) is shared where an accumulator over all of
+    it would not fit one worker's registers; without products any spatial axis will do.
     """
     yield None, 1
     if device.max_worker_roles == 1:
@@ -137,7 +138,7 @@ def _splits(
 
 
 def _wide_columns(graph: TaskGraph, whole: dict[str, int]) -> list[str]:
-    """Whole axes with at least 256 columns of an accumulating product, evenly divisible."""
+    """Whole axes with at least 256 columns of a product, evenly divisible."""
     found = []
     for axis in graph.kernel.axes:
         if axis.kind is AxisKind.WHOLE and whole[axis.name] >= 256 and whole[axis.name] % 16 == 0:
@@ -151,15 +152,29 @@ def _wide_columns(graph: TaskGraph, whole: dict[str, int]) -> list[str]:
 # ---------------------------------------------------------------- CPU
 
 
+def _thinned(sizes: list[int], extent: int, block: int) -> list[int]:
+    """Of sizes that differ by less than a quarter, the one that wastes least at the axis's end and in vectors."""
+
+    def waste(size: int) -> tuple[int, int, int]:
+        return -(-extent // size) * size - extent, size % block, -size
+
+    kept: list[int] = []
+    for size in sorted(set(sizes), key=waste):
+        if all(size * 5 > other * 6 or other * 5 > size * 6 for other in kept):
+            kept.append(size)
+    return kept
+
+
 def _core_options(role: AxisRole, device: Device) -> list[int]:
     """Spatial axes are cut into equal parts of whole register blocks; streams into what the caches hold."""
     rows, vectors = int(device.fact("register_rows", 6)), int(device.fact("register_vectors", 2))
     block = vectors * int(device.fact("vector_bytes", 32)) // 4
     extent = max(1, role.extent)
     if role.spatial and role.in_product:
-        granule = block if role.column else rows
-        least = 2 * granule if extent > 2 * granule else granule
-        return [s for p in PARTS if (s := _up(-(-extent // p), granule)) >= least] or [_up(extent, granule)]
+        granules = (block,) if role.column else (block, rows)  # rows may come to lie in vector lanes too
+        least = 2 * block if extent > 2 * block else min(granules)
+        made = [s for g in granules for p in PARTS if least <= (s := _up(-(-extent // p), g)) <= MOST_CORE_EXTENT]
+        return _thinned(made, extent, block) or [_up(extent, min(granules))]
     if role.spatial and role.contiguous:
         return [s for s in (512, 1024, 2048, 4096, 8192) if s < 2 * extent] or [extent]
     if role.spatial:
@@ -167,5 +182,5 @@ def _core_options(role: AxisRole, device: Device) -> list[int]:
     if role.column:
         return [s for s in (64, 96, 128, 192, 256, 384, 512) if s < extent + block] or [_up(extent, block)]
     if role.depth:
-        return [-(-extent // -(-extent // s)) for s in (128, 192, 256, 384, 512)]
+        return [-(-extent // -(-extent // s)) for s in (128, 256, 384, 512)]
     return [s for s in (256, 512, 1024, 2048, 4096) if s < 2 * extent] or [extent]

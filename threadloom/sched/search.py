@@ -38,6 +38,7 @@ from threadloom.tile.ops import Kernel
 FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
 UNKNOWN_POLICY = slug("unknown-policy", "the named scheduling policy does not exist")
 POLICIES = ("joint", "decoupled", "optimal")
+LEAST_SCHEDULED = 4  # whatever the time limit says
 MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first: keeps plans the same on a busy machine
 
 
@@ -202,7 +203,7 @@ def _search(fitting: list[Candidate], policy: str, deadline: float) -> tuple[lis
         if made.floor_ns >= best:
             rejected.append(Rejected(made.partition, "bound", f"at least {made.floor_ns:.0f} ns, best {best:.0f} ns"))
             continue
-        if done and (len(done) >= MOST_SCHEDULED or time.monotonic() > deadline):
+        if len(done) >= MOST_SCHEDULED or (len(done) >= LEAST_SCHEDULED and time.monotonic() > deadline):
             rejected.append(Rejected(made.partition, "time-limit", f"after {len(done)} partitions with better bounds"))
             continue
         planned = schedule(made, scheduler)

@@ -12,7 +12,21 @@ from dataclasses import dataclass
 from threadloom.sched.ops import Partition
 from threadloom.task.ops import TaskGraph
 from threadloom.tile import functions
-from threadloom.tile.ops import Axis, AxisKind, Bound, Cast, Const, Dim, DimSize, Index, LoopAxis, Map, TileType, Value
+from threadloom.tile.ops import (
+    Axis,
+    AxisKind,
+    Bound,
+    Cast,
+    Const,
+    Dim,
+    DimSize,
+    Index,
+    Load,
+    LoopAxis,
+    Map,
+    TileType,
+    Value,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +136,30 @@ class BoundScalars:
             case _:
                 return frozenset()
 
-    def range_of(self, loop_axis: LoopAxis, position: dict[str, tuple[int, int]], whole: int) -> tuple[int, int]:
-        """Index range of a loop axis at a block position (the whole axis where unknown)."""
+    def read_from(self, value: Value | None) -> frozenset[str]:
+        """Axes by whose index a tensor is read for the value (sequence numbers, as a rule)."""
+        op = self.ops.get(value.name) if value is not None else None
+        match op:
+            case Load():
+                return frozenset(t.axis for s in op.subscripts for t in s.terms if t.axis)
+            case Cast():
+                return self.read_from(op.arg)
+            case Map():
+                return frozenset().union(*(self.read_from(a) for a in op.args))
+            case _:
+                return frozenset()
+
+    def range_of(
+        self, loop_axis: LoopAxis, position: dict[str, tuple[int, int]], whole: dict[str, int]
+    ) -> tuple[int, int]:
+        """Index range of a loop axis at a block position. Where both ends are read from tensors, as for packed
+        sequences, the axis is taken to be shared out evenly over what indexes those tensors; else it is whole."""
+        extent = whole[loop_axis.axis.name]
+        both = self.read_from(loop_axis.start) & self.read_from(loop_axis.stop)
+        if both:
+            return 0, -(-extent // max(1, *(whole[a] for a in both)))
         start = self.value(loop_axis.start, position) if loop_axis.start is not None else 0
-        stop = self.value(loop_axis.stop, position) if loop_axis.stop is not None else whole
+        stop = self.value(loop_axis.stop, position) if loop_axis.stop is not None else extent
         low = 0 if start is None else int(start)
-        high = whole if stop is None else int(stop)
+        high = extent if stop is None else int(stop)
         return low, max(low, high)
