@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from threadloom.lang.bind import Call
     from threadloom.machine.model import Device
     from threadloom.par.ops import Module
+    from threadloom.targets.cpu.host import CpuTarget
     from threadloom.targets.cpu.plan import KernelPlan
     from threadloom.task.ops import TaskGraph
     from threadloom.tile.ops import Kernel
@@ -44,20 +45,22 @@ class Stage:
     text: str
 
 
-def cpu_stages(call: Call, outcome: Outcome) -> list[Stage]:
-    """All stages of a call on this CPU."""
+def cpu_stages(
+    call: Call, outcome: Outcome, machine: Device | None = None, target: CpuTarget | None = None
+) -> list[Stage]:
+    """All stages of a call on this CPU, or on the CPU that `machine` models and LLVM calls `target`."""
     from threadloom.par.text import print_module
     from threadloom.targets.cpu.emit import emit_llvm
     from threadloom.targets.cpu.host import host_cpu
     from threadloom.targets.cpu.jit import compile_assembly
 
-    _, module = _lowered(call, outcome.best)
+    _, module = _lowered(call, outcome.best, machine)
     llvm = emit_llvm(module)
     return [
         *plan_stages(call.kernel, outcome.best),
         Stage("04-par.par", print_module(module)),
         Stage("05-llvm.ll", llvm),
-        Stage("06-asm.s", compile_assembly(llvm, host_cpu().target)),
+        Stage("06-asm.s", compile_assembly(llvm, target or host_cpu().target)),
     ]
 
 
@@ -141,12 +144,12 @@ def _graph(path: Path) -> TaskGraph:
     return parse_graph(path.read_text(encoding="utf-8"), str(path))
 
 
-def _lowered(call: Call, program: SProgram) -> tuple[KernelPlan, Module]:
+def _lowered(call: Call, program: SProgram, machine: Device | None = None) -> tuple[KernelPlan, Module]:
     from threadloom.targets.cpu.compile import cpu_schedule, form_for, lower
     from threadloom.targets.cpu.schedule import target_of
 
     schedule = cpu_schedule(program)
-    return lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(device("cpu")))
+    return lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(machine or device("cpu")))
 
 
 def _llvm_of_par(path: Path, text: str) -> str:
