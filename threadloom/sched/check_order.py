@@ -27,6 +27,10 @@ class Entry:
     entry: int
     phase: int
 
+    def moved(self, phases: int) -> Entry:
+        """The same entry that many phases later."""
+        return Entry(self.eu, self.signal, self.entry, self.phase + phases)
+
     def __str__(self) -> str:
         return f"{self.signal}[{self.entry}] phase {self.phase}"
 

@@ -7,8 +7,6 @@ phase k+1 can complete (else it lags two phases behind and hangs, or takes the p
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from threadloom.sched.check_findings import Finding, Findings, along
 from threadloom.sched.check_order import Contribution, Entry, Order, RingWait
 from threadloom.sched.ops import Arrive, Issue, Signal, Wait
@@ -45,7 +43,7 @@ def check_phases(order: Order, findings: Findings, trips: str) -> None:
 
 
 def _check_arrivals(order: Order, entry: Entry, given: list[Contribution], findings: Findings, trips: str) -> None:
-    previous = order.phases[replace(entry, phase=entry.phase - 1)] if _has(order, entry, -1) else None
+    previous = order.phases.get(entry.moved(-1))
     for c in given:
         if previous is None or not order.before(previous, c.gate):
             where = f"{entry.signal}[{entry.entry}]"
@@ -53,25 +51,20 @@ def _check_arrivals(order: Order, entry: Entry, given: list[Contribution], findi
             findings.add(_about([c], "early-arrival", message), trips)
 
 
-def _has(order: Order, entry: Entry, offset: int) -> bool:
-    return replace(entry, phase=entry.phase + offset) in order.phases
-
-
 def _check_wait(order: Order, wait: RingWait, findings: Findings, trips: str) -> None:
     assert isinstance(wait.step.instr, Wait)
     reason, entry = wait.step.instr.reason, wait.entry
-    where = (wait.step.role, wait.step.running)
-    if entry.phase > 0 and not (
-        _has(order, entry, -1) and order.before(order.phases[replace(entry, phase=entry.phase - 1)], wait.before)
-    ):
+    role, instance, where = wait.step.role, wait.step.running, f"{entry.signal}[{entry.entry}]"
+    previous, following = order.phases.get(entry.moved(-1)), order.phases.get(entry.moved(+1))
+    if entry.phase > 0 and (previous is None or not order.before(previous, wait.before)):
         message = (
-            f"{wait.step} may begin before phase {entry.phase - 1} of {entry.signal}[{entry.entry}] is complete; "
+            f"{wait.step} may begin before phase {entry.phase - 1} of {where} is complete; "
             f"the bit of phase {entry.phase - 2} lets it pass"
         )
-        findings.add(along(reason, "wait-runs-ahead", message, *where), trips)
-    if _has(order, entry, +1) and not order.before(wait.node, order.phases[replace(entry, phase=entry.phase + 1)]):
+        findings.add(along(reason, "wait-runs-ahead", message, role, instance), trips)
+    if following is not None and not order.before(wait.node, following):
         message = (
-            f"{wait.step} may still wait for phase {entry.phase} of {entry.signal}[{entry.entry}] when phase "
+            f"{wait.step} may still wait for phase {entry.phase} of {where} when phase "
             f"{entry.phase + 1} completes: it lags two phases behind"
         )
-        findings.add(along(reason, "wait-lags-behind", message, *where), trips)
+        findings.add(along(reason, "wait-lags-behind", message, role, instance), trips)

@@ -53,7 +53,7 @@ def trip_cases(program: SProgram) -> list[Trips]:
     depth = max((stages_of(program, loop) for loop in inner), default=1)
     most = max(2 * depth + 2, window(program) + 2)
     for m, n in product(outer, range(most + 1) if inner else (1,)):
-        if m <= 3 or n <= 2:
+        if m == 1 or n <= 2 or (m == 2 and n == most):
             add(m, {loop: (n,) for loop in inner})
     if len(inner) > 1:
         for counts in product((0, 1, 2, most), repeat=min(len(inner), 3)):

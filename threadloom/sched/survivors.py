@@ -18,13 +18,12 @@ from threadloom.sched.check import check, check_execution_of, cluster_eus
 from threadloom.sched.check_data import DataChecker, Demand
 from threadloom.sched.check_findings import Finding, Findings
 from threadloom.sched.check_order import Order
+from threadloom.sched.check_static import check_static
 from threadloom.sched.check_trips import trip_cases
 from threadloom.sched.mutate import Mutant
 from threadloom.sched.ops import SProgram, Wait
 from threadloom.sched.semantics import Trips
 from threadloom.sched.simulate_values import Outcome, simulate_values
-
-SIMULATED_TRIPS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +73,46 @@ def try_mutants(program: SProgram, device: Device, mutants: Iterable[Mutant]) ->
     """`program` itself must be one that the checker accepts."""
     if found := check(program, device):
         raise InternalError(f"mutants of a program that is itself refused: {found[0]}")
+    cases = trip_cases(program)
+    original = [_execution(program, device, trips, Findings()) for trips in cases]
     killed: list[Killed] = []
     survivors: list[Survivor] = []
-    cases = trip_cases(program)
-    original = [_execution(program, device, trips) for trips in cases]
     for mutant in mutants:
-        if mutant.program == program:
-            continue
-        found = check(mutant.program, device)
-        if found:
-            killed.append(Killed(mutant, found[0]))
-        else:
-            argument = argue(original, mutant, device, cases)
-            survivors.append(Survivor(mutant, argument, _simulated(mutant.program, device, cases)))
+        if mutant.program != program:
+            made = _try(mutant, device, cases, original)
+            if isinstance(made, Killed):
+                killed.append(made)
+            else:
+                survivors.append(made)
     return Report(tuple(killed), tuple(survivors))
 
 
-def _execution(program: SProgram, device: Device, trips: Trips) -> tuple[Order, DataChecker]:
-    return check_execution_of(program, device, trips, Findings(), cluster_eus(program))
+Execution = tuple[Order, DataChecker]
+
+
+def _execution(program: SProgram, device: Device, trips: Trips, findings: Findings) -> Execution:
+    return check_execution_of(program, device, trips, findings, cluster_eus(program))
+
+
+def _try(mutant: Mutant, device: Device, cases: list[Trips], original: list[Execution]) -> Killed | Survivor:
+    """The checker's verdict; the mutant is tried on its own trip counts and on those of the original."""
+    findings = check_static(mutant.program, device)
+    own = {str(trips): trips for trips in (*trip_cases(mutant.program), *cases)} if not findings else {}
+    changed: dict[str, Execution] = {}
+    for text, trips in own.items():
+        changed[text] = _execution(mutant.program, device, trips, findings)
+        if findings:
+            break
+    if findings:
+        return Killed(mutant, findings.list()[0])
+    pairs = [(before, changed[str(trips)]) for before, trips in zip(original, cases, strict=True)]
+    return Survivor(mutant, argue(mutant, pairs), _simulated(mutant.program, device, cases))
 
 
 def _simulated(program: SProgram, device: Device, cases: list[Trips]) -> Outcome:
     """The worst outcome over a few trip counts: a small, a middle and a large one."""
     large = [c for c in cases if sum(map(sum, c.counts.values())) < 14] or cases
-    chosen = [large[0], large[len(large) // 2], large[-1]][:SIMULATED_TRIPS]
-    for trips in chosen:
+    for trips in (large[0], large[len(large) // 2], large[-1]):
         outcome = simulate_values(program, trips, device, random_ones=2)
         if not outcome.right:
             return outcome
@@ -108,11 +122,11 @@ def _simulated(program: SProgram, device: Device, cases: list[Trips]) -> Outcome
 # ---------------------------------------------------------------- the argument
 
 
-def argue(original: list[tuple[Order, DataChecker]], mutant: Mutant, device: Device, cases: list[Trips]) -> str:
-    """Why the mutant computes the same; "" where some demand of the original does not hold in it."""
+def argue(mutant: Mutant, pairs: list[tuple[Execution, Execution]]) -> str:
+    """Why the mutant computes the same, from executions (original, mutant) of the same trip counts, the latter accepted
+    by the checker; "" where some demand of the original is not among those that were proved in it."""
     total, best = 0, (0, "")
-    for (order, checker), trips in zip(original, cases, strict=True):
-        changed, changed_checker = _execution(mutant.program, device, trips)
+    for (order, checker), (changed, changed_checker) in pairs:
         kept = {demand.key: demand for demand in changed_checker.demands}
         for demand in checker.demands:
             own = kept.get(demand.key)
@@ -131,7 +145,7 @@ def argue(original: list[tuple[Order, DataChecker]], mutant: Mutant, device: Dev
                     best = (near, f"; {who} in {demand.second.step.role} ({demand.buffer}) {how}: {after}")
     if not total:
         return ""
-    return f"all {total} demands of the original hold in it over {len(cases)} trip counts{best[1]}"
+    return f"all {total} demands of the original hold in it over {len(pairs)} trip counts{best[1]}"
 
 
 def _nearness(mutant: Mutant, demand: Demand) -> int:
