@@ -25,10 +25,21 @@ HOST_ERROR = slug("cuda-host-compiler", "the host compiler failed on a C or C++ 
 def source_options(plan: NvccPlan) -> SourceOptions:
     extra = [f"-isystem{path}" for path in plan.system_includes]
     extra += [word for path in plan.pre_includes for word in ("-include", path)]
-    extra += _clang_flags(plan.host_flags)
+    extra += [flag for flag in _clang_flags(plan.host_flags) if flag != "-fopenmp"]
+    host_only = ("-fopenmp",) if "-fopenmp" in plan.host_flags else ()
     warnings = ("-w",)
-    return SourceOptions(tuple(plan.includes), tuple(plan.defines), plan.standard or "c++17", plan.arch, plan.debug,
-                         plan.contract, plan.relocatable, warnings, tuple(extra))  # fmt: skip
+    return SourceOptions(
+        tuple(plan.includes),
+        tuple(plan.defines),
+        plan.standard or "c++17",
+        plan.arch,
+        plan.debug,
+        plan.contract,
+        plan.relocatable,
+        warnings,
+        tuple(extra),
+        host_only,
+    )
 
 
 def _clang_flags(flags: list[str]) -> list[str]:
@@ -49,6 +60,8 @@ def run(plan: NvccPlan) -> int:
     match plan.action:
         case "preprocess":
             return _preprocess(plan, ["-E"])
+        case "split-source":
+            return 0
         case "dependencies":
             return _preprocess(plan, [*plan.dependency_flags, "-E"])
         case "device-link":
@@ -162,7 +175,18 @@ _CUDA_LIBRARIES = frozenset(
 
 
 def _libraries(plan: NvccPlan) -> list[str]:
-    return [library for library in plan.libraries if library not in _CUDA_LIBRARIES]
+    """The user's libraries. Host OpenMP is served by the runtime that kernels use, which has gcc's entry points too."""
+    kept = [library for library in plan.libraries if library not in _CUDA_LIBRARIES]
+    wants_openmp = "-fopenmp" in plan.host_flags or {"-lgomp", "-lomp", "-liomp5"} & set(kept)
+    kept = [library for library in kept if library not in ("-lgomp", "-lomp", "-liomp5")]
+    return kept + (_openmp_flags() if wants_openmp else [])
+
+
+def _openmp_flags() -> list[str]:
+    from threadloom.targets.cpu.openmp import runtime
+
+    path = runtime().path
+    return [path, f"-Wl,-rpath,{Path(path).parent}"] if "/" in path else ["-lgomp"]
 
 
 def _preprocess(plan: NvccPlan, flags: list[str]) -> int:

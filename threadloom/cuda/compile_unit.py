@@ -90,9 +90,9 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
     )
     device_text = _with_own_entry_points(emit_llvm(device, EmitOptions(standalone=options.standalone)))
     dump("device.emitted.ll", device_text)
-    host_text = link_host.explicit_constructors(link_host.share_variables(ir.host, shared))
-    glue = link_host.registration_ir(records, shared, options.source.arch)
-    return _linked((host_text, device_text, glue), statics)
+    host_text = link_host.share_variables(ir.host, shared)
+    host_text += "\n" + link_host.registration_ir(records, shared, options.source.arch)
+    return _linked((link_host.explicit_constructors(host_text), device_text), statics)
 
 
 _OWN_ENTRY_POINTS = {

@@ -21,7 +21,8 @@ _STAND_INS = ("cuda", "cudadevrt", "nvToolsExt", "curand", "cublas", "cufft", "n
 def make(force: bool = False) -> Path:
     """The root, made where it is not there yet."""
     runtime = runtime_library.folder()
-    key = hashlib.sha256(f"{sys.executable} {HEADERS} {runtime} {VERSION}".encode()).hexdigest()[:16]
+    parts = f"{sys.executable} {HEADERS} {runtime} {VERSION}".encode() + Path(__file__).read_bytes()
+    key = hashlib.sha256(parts).hexdigest()[:16]
     base = env.cache_folder() or Path(tempfile.mkdtemp(prefix="loom-"))
     root = base / "cuda-home" / key
     if root.exists() and not force:
@@ -46,11 +47,11 @@ def _fill(root: Path, runtime: Path) -> None:
     nvcc.chmod(0o755)
     (root / "include").symlink_to(HEADERS)
     (root / "lib64").mkdir()
-    for library in ("libcudart.so", "libcudart_static.a"):
-        if (runtime / library).exists():
-            (root / "lib64" / library).symlink_to(runtime / library)
-    for name in _STAND_INS:
-        (root / "lib64" / f"lib{name}.so").symlink_to("libcudart.so")
+    # Linker scripts: what is linked then records the library's own path, so programs run without LD_LIBRARY_PATH.
+    for name in ("cudart", *_STAND_INS):
+        (root / "lib64" / f"lib{name}.so").write_text(f"INPUT({runtime / 'libcudart.so'})\n")
+    if (runtime / "libcudart_static.a").exists():
+        (root / "lib64" / "libcudart_static.a").symlink_to(runtime / "libcudart_static.a")
     (root / "lib").symlink_to("lib64")
     (root / "version.txt").write_text(f"CUDA Version {VERSION}\n")
     (root / "version.json").write_text(f'{{"cuda": {{"name": "CUDA SDK", "version": "{VERSION}.0"}}}}\n')

@@ -8,7 +8,10 @@ so that structures, `long double` and the C library are the host's. Both runs ke
 from __future__ import annotations
 
 import re
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +48,8 @@ class SourceOptions:
     contract: bool = True  # fuse a*b+c, nvcc's -fmad
     relocatable: bool = False  # -rdc: device functions and variables may be defined in other files
     warnings: tuple[str, ...] = ("-w",)
-    extra: tuple[str, ...] = ()  # passed on: -fopenmp -fPIC -m... of -Xcompiler
+    extra: tuple[str, ...] = ()  # passed on: -fPIC -m... of -Xcompiler
+    host_only: tuple[str, ...] = ()  # -fopenmp
     cwd: str | None = None
 
 
@@ -63,8 +67,16 @@ def cuda_mode_flags(options: SourceOptions) -> list[str]:
     """What both passes, the preprocessor and the dependency scan have in common."""
     includes = [word for path in options.includes for word in ("-I", path)]
     ours = ["-include", str(HEADERS / "loom" / "prelude.h"), f"-DLOOM_CUDA_ARCH={options.arch}"]
-    return [*_CUDA_MODE, *ours, *includes, "-isystem", str(HEADERS), *options.defines, f"-std={options.standard}",
+    return [*_CUDA_MODE, *ours, *includes, "-isystem", str(HEADERS), *_openmp_header(), *options.defines, f"-std={options.standard}",
             *options.extra]  # fmt: skip
+
+
+def _openmp_header() -> list[str]:
+    """omp.h of the OpenMP wheel, for host code on machines without a system one."""
+    from threadloom.targets.cpu.openmp import runtime
+
+    include = Path(runtime().path).parent.parent / "include"
+    return ["-idirafter", str(include)] if (include / "omp.h").exists() else []
 
 
 def compile_source(path: str, options: SourceOptions) -> FrontIr:
@@ -72,15 +84,39 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     compiler = clang.find()
     common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
     contract = () if options.contract else ("-ffp-contract=off",)
-    host = [*common, *options.warnings, path]
-    device = [*common, *_DEVICE, *contract, path]
-    with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(compiler.run, arguments, options.cwd) for arguments in (host, device)]
-        host_run, device_run = (run.result() for run in runs)
+    with launches_respaced(path) as (source, include):
+        host = [*include, *common, *options.host_only, *options.warnings, source]
+        device = [*include, *common, *_DEVICE, *contract, source]
+        with ThreadPoolExecutor(2) as pool:
+            runs = [pool.submit(compiler.run, arguments, options.cwd) for arguments in (host, device)]
+            host_run, device_run = (run.result() for run in runs)
     for run in (host_run, device_run):
         if run.returncode:
             raise source_error(run.stderr, path)
     return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
+
+
+_SPACED_LAUNCH = re.compile(rb"<<[ \t]+<(?!<)|<[ \t]+<<|>>[ \t]+>(?!>)|>[ \t]+>>")
+
+
+@contextmanager
+def launches_respaced(path: str) -> Iterator[tuple[str, list[str]]]:
+    """nvcc reads `<< <` as `<<<`, clang does not: a source that has it is compiled as a copy with the blanks moved.
+
+    Yields the file to compile and the flags that keep its #includes and line numbers right.
+    """
+    try:
+        text = Path(path).read_bytes()
+    except OSError:
+        text = b""  # clang says it better
+    if not _SPACED_LAUNCH.search(text):
+        yield path, []
+        return
+    fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
+    with tempfile.TemporaryDirectory(prefix="loom-") as folder:
+        copy = Path(folder) / Path(path).name
+        copy.write_bytes(f'#line 1 "{path}"\n'.encode() + fixed)
+        yield str(copy), ["-iquote", str(Path(path).parent)]
 
 
 _DIAGNOSTIC = re.compile(r"^(.+?):(\d+):(\d+): (?:fatal )?error: (.*)$", re.MULTILINE)

@@ -56,7 +56,7 @@ def internal_variables(host_ir: str, variables: tuple[Global, ...]) -> frozenset
 
 
 def registration_ir(kernels: tuple[KernelRecord, ...], variables: tuple[Global, ...], arch: int) -> str:
-    """LLVM text of the tables and of the constructor that hands them to the runtime."""
+    """LLVM text, to stand behind the host's, of the tables and of the constructor that hands them to the runtime."""
     lines = [f"declare void @{REGISTER}(ptr, i32, ptr, i32, i32)"]
     records = [_kernel_record(index, kernel, lines) for index, kernel in enumerate(kernels)]
     slots = [_variable_record(index, variable, lines) for index, variable in enumerate(variables)]
@@ -67,7 +67,6 @@ def registration_ir(kernels: tuple[KernelRecord, ...], variables: tuple[Global, 
         f"  call void @{REGISTER}(ptr @loom.kernels, i32 {len(records)}, ptr @loom.variables, i32 {len(slots)}, "
         f"i32 {arch})",
         "  ret void\n}",
-        *_constructor_slots("loom.constructor", [(CONSTRUCTOR_PRIORITY, "@loom.register")]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -79,11 +78,10 @@ _LAST_PRIORITY = 65535
 
 
 def explicit_constructors(host_ir: str) -> str:
-    """`llvm.global_ctors` as pointers in .init_array: llvmlite's code generator knows only .ctors."""
+    """`llvm.global_ctors` and ours as pointers in .init_array: llvmlite's code generator knows only .ctors."""
     found = _CONSTRUCTORS.search(host_ir)
-    if found is None:
-        return host_ir
-    entries = [(int(priority), function) for priority, function in _CONSTRUCTOR.findall(found[0])]
+    entries = [(int(priority), function) for priority, function in _CONSTRUCTOR.findall(found[0] if found else "")]
+    entries.append((CONSTRUCTOR_PRIORITY, "@loom.register"))
     used = _USED.search(host_ir)
     already = re.findall(r'ptr (@(?:"[^"]*"|[-\w$.]+))', used[0]) if used else []
     slots = _constructor_slots("host.constructor", entries, already)
@@ -106,7 +104,6 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
     lines += [
         _string(f"loom.kernel.name.{index}", kernel.stub.kernel),
         f"@loom.kernel.bytes.{index} = internal constant [{len(sizes)} x i32] [{listed}]",
-        f"declare void {quoted('@', kernel.stub.name)}()",
         f"declare void {quoted('@', kernel.entry)}(ptr, ptr)",
     ]
     return (
@@ -119,7 +116,6 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
 def _variable_record(index: int, variable: Global, lines: list[str]) -> str:
     address = quoted("@", variable.name)
     lines.append(_string(f"loom.variable.name.{index}", _unmangled(variable.name)))
-    lines.append(f"{address} = external global {type_text(variable.type)}")
     return f"{{ ptr @loom.variable.name.{index}, ptr {address}, i64 {size_bytes(variable.type)} }}"
 
 

@@ -18,7 +18,7 @@ NO_INPUT = slug("nvcc-no-input", "no input file was given to loom cc")
 # Long names, and the short ones they stand for.
 _ALIASES = {
     "--output-file": "-o", "--compile": "-c", "--device-c": "-dc", "--device-w": "-dw", "--device-link": "-dlink",
-    "--lib": "-lib", "--preprocess": "-E", "--include-path": "-I", "--system-include": "-isystem",
+    "--cuda": "-cuda", "--lib": "-lib", "--preprocess": "-E", "--include-path": "-I", "--system-include": "-isystem",
     "--define-macro": "-D", "--undefine-macro": "-U", "--pre-include": "-include", "--library": "-l",
     "--library-path": "-L", "--optimize": "-O", "--debug": "-g", "--device-debug": "-G", "--profile": "-pg",
     "--generate-line-info": "-lineinfo", "--std": "-std", "--relocatable-device-code": "-rdc",
@@ -67,7 +67,7 @@ OBJECTS = frozenset({".o", ".obj", ".a", ".so", ".lo"})
 class NvccPlan:
     """What a command line asks for."""
 
-    action: str = "link"  # link compile preprocess dependencies device-link library version help
+    action: str = "link"  # link compile preprocess split-source dependencies device-link library version help
     inputs: list[tuple[str, str]] = field(default_factory=list)  # (path, kind: cu c++ c object), in order
     output: str = ""
     includes: list[str] = field(default_factory=list)
@@ -174,6 +174,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
             plan.action = "library"
         case "-E":
             plan.action = "preprocess"
+        case "-cuda":  # nvcc's own intermediate file, which nobody can use here
+            plan.action = "split-source"
         case "-V":
             plan.action = "version"
         case "-h":

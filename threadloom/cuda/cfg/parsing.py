@@ -14,7 +14,7 @@ from threadloom.cuda.cfg.ops import BasicBlock, Branch, Function, Jump, Module, 
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.par.leaf_parsing import LeafParser
 from threadloom.par.lexing import Cursor, Token, unquoted
-from threadloom.par.ops import VOID, Alloca, Attrs, Const, Global, Int, Leaf, Operand, Param, Space, Type, Value
+from threadloom.par.ops import PTR, VOID, Alloca, Attrs, Const, Global, Int, Leaf, Operand, Param, Space, Type, Value
 from threadloom.source import Loc
 
 UNSUPPORTED = slug("cuda-unsupported-instruction", "device code uses an LLVM instruction that has no meaning here")
@@ -31,6 +31,7 @@ _GLOBAL_WORDS = (
     "dso_local", "dso_preemptable", "hidden", "protected", "default", "thread_local", "unnamed_addr",
     "local_unnamed_addr", "externally_initialized",
 )  # fmt: skip
+SHARED_DECLARED_ALIGN_BYTES = 64  # of __shared__ in headers/loom/host_defines.h
 _RESULT_ATTRS = (
     "noundef", "zeroext", "signext", "nonnull", "noalias", "align", "range", "dereferenceable", "nofpclass",
     "dereferenceable_or_null", "inreg",
@@ -71,9 +72,11 @@ def named_types(text: str) -> dict[str, Type]:
 
 
 def _annotations(text: str) -> Iterator[tuple[str, str]]:
-    """What __attribute__((annotate)) says; `extern __shared__` arrays have only their hidden visibility to tell."""
-    for name in re.findall(r'^@("[^"]*"|[-\w$.]+) = external (?:dso_local )?hidden .*', text, re.MULTILINE):
-        yield unquoted(name), "loom.shared"
+    """What __attribute__((annotate)) says; `extern __shared__` arrays have only their alignment to tell."""
+    declared = r'^@("[^"]*"|[-\w$.]+) = external (?:\w+ )*global \[0 x .*\], align (\d+)'
+    for name, align in re.findall(declared, text, re.MULTILINE):
+        if int(align) >= SHARED_DECLARED_ALIGN_BYTES:
+            yield unquoted(name), "loom.shared"
     line = re.search(r"^@llvm\.global\.annotations = .*$", text, re.MULTILINE)
     for variable, note in _ANNOTATION.findall(line[0]) if line else ():
         value = re.search(rf'^@{re.escape(note)} = .* c"([^"]*)\\00"', text, re.MULTILINE)
@@ -353,7 +356,7 @@ class LlvmParser(LeafParser):
                 align = cursor.integer("an alignment in bytes")
             else:
                 count = self.operand()
-        result = self.define(self.pointer, self.result_names[0])
+        result = self.define(PTR, self.result_names[0])
         return Alloca(result, element, count, Space.PRIVATE, align, self._loc())
 
     # ------------------------------------------------------------ errors

@@ -31,8 +31,9 @@
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
-/* The annotations are how the device IR says which variables are block-shared, constant or managed. */
-#define __shared__ __attribute__((shared, annotate("loom.shared"), visibility("hidden")))
+/* The annotations are how the device IR says which variables are block-shared, constant or managed. A declaration
+   (`extern __shared__ float tile[]`) keeps no annotation: its alignment tells it (cfg/parsing.py). */
+#define __shared__ __attribute__((shared, annotate("loom.shared"), aligned(64)))
 #define __constant__ __attribute__((constant, annotate("loom.constant")))
 #define __managed__ __attribute__((device, annotate("loom.managed")))
 #define __grid_constant__
