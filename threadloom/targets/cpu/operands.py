@@ -141,13 +141,17 @@ class OperandPlanner:
         return strips <= FEW_STRIPS or short_rows or value.name in planner.schedule.unpacked
 
     def _in_place(self, value: Value) -> bool:
-        """Whether a micro-kernel may read the tensor itself: plain f32 or f64 loads that never leave it."""
+        """Whether a micro-kernel may read the tensor itself: plain f32 or f64 loads of which every tile lies inside
+        it, or outside as a whole (a subscript without tile axes, which is tested once a tile)."""
         planner = self.planner
         load = planner.uses.definitions[value.name]
         if not isinstance(load, Load) or value.type.dtype not in (f32, f64):
             return False
         tensor = next(t for t in planner.kernel.tensors if t.name == load.tensor)
-        return all(in_bounds(planner.kernel.axes, tensor, load, at) for at in range(len(tensor.dims)))
+        return all(
+            in_bounds(planner.kernel.axes, tensor, load, at) or not tile_axes(planner.axes_of.each, load, at)
+            for at in range(len(tensor.dims))
+        )
 
     # ------------------------------------------------------------ the operand that is broadcast
 
@@ -176,6 +180,13 @@ class OperandPlanner:
             self.packed[key] = Home(key, layout)
             packs.append(Pack(value, self.packed[key], source, transposed=source != last))
         return self.packed[key]
+
+
+def tile_axes(each: frozenset[str], load: Load, at: int) -> set[str]:
+    """Axes along which subscript `at` varies within a tile."""
+    terms = load.subscripts[at].terms
+    axes = {term.axis for term in terms if term.axis is not None and term.axis not in each}
+    return axes | {axis for term in terms if term.value is not None for axis in term.value.type.axes}
 
 
 def in_bounds(axes: tuple[Axis, ...], tensor: Tensor, load: Load, at: int) -> bool:

@@ -26,6 +26,7 @@ from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.next_tiles import Fetch, NextTiles
 from threadloom.targets.cpu.lower.pack import fill
 from threadloom.targets.cpu.lower.tiles import address
+from threadloom.targets.cpu.lower.vectors import both
 from threadloom.targets.cpu.plan import Home, InPlace, Multiply
 
 POINTERS_EVERY = (
@@ -181,6 +182,26 @@ class ProductEmitter:
         self.ahead = NextTiles(c, self.evaluator, step)
 
     def emit(self) -> None:
+        """The product, or nothing (zeros) where an operand in place lies outside its tensor."""
+        inside = self._operands_inside()
+        if inside is None:
+            self._loops()
+            return
+        with self.c.b.if_(inside) as branch:
+            self._loops()
+            branch.otherwise()
+            if not self.step.accumulate:
+                fill(self.c, self.step.product.result, self.out, const(self.element, 0))
+
+    def _operands_inside(self) -> Operand | None:
+        condition: Operand | None = None
+        for source in (self.step.lanes_operand, self.step.rows_operand):
+            if isinstance(source, InPlace):
+                tested, _ = TensorAccess(self.evaluator, source.load).inside(self.c.root())
+                condition = both(self.c.b, condition, tested)
+        return condition
+
+    def _loops(self) -> None:
         """Loops over all axes that are not the register block's, then panels and strips."""
         step, c = self.step, self.c
         result = step.product.result
