@@ -60,6 +60,7 @@ class _Walker(_Graph):
         self._times: dict[str, int] = defaultdict(int)
         self._iterations: dict[int, int] = defaultdict(int)
         self._noting = False
+        self._guarded = {value for name in self.guards for value in self.tasks[name].writes}
 
     def grid(self) -> None:
         root = self.loops[0]
@@ -73,6 +74,9 @@ class _Walker(_Graph):
 
     def items(self, loop: Loop) -> None:
         self._iterations[loop.id] += 1
+        for _, arg, following, _ in loop.carried:
+            if following.name in self._guarded:  # updated in place: what no branch writes stays as it was
+                self.run.values[following.name] = self.run.values.get(arg.name)
         super().items(loop)
 
     def stream(self, loop: Loop) -> None:
