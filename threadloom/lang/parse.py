@@ -41,6 +41,7 @@ from threadloom.tile.ops import (
     Value,
     Yield,
 )
+from threadloom.tile.promote import literal_dtype, promote
 from threadloom.tile.uses import operands, results, walk
 from threadloom.tile.verify import verify
 
@@ -324,10 +325,11 @@ class Parser(Expressions):
             if not _carries(a) or not _carries(b):
                 self.names[name] = Unusable(f"only one branch of the `if` in line {node.lineno} assigns it")
                 continue
+            beside = _common_dtype(a, b)
             with self.b.block(then_ops):
-                a = self.b.value(a, b.type.dtype if isinstance(b, Value) else None)
+                a = self.b.value(a, beside)
             with self.b.block(else_ops):
-                b = self.b.value(b, a.type.dtype)
+                b = self.b.value(b, beside)
             if a.type.dtype is not b.type.dtype or set(a.type.axes) != set(b.type.axes):
                 both = f"{describe_type(a.type)} and {describe_type(b.type)}"
                 self.names[name] = Unusable(f"the branches of the `if` in line {node.lineno} make it {both}")
@@ -394,6 +396,16 @@ class _Within:
 
     def __exit__(self, *error: object) -> None:
         self.parser.inside = self.outer
+
+
+def _common_dtype(a: object, b: object) -> Dtype | None:
+    """The dtype that literals among the two ends of a condition's branches take."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Value) and isinstance(other, Number | np.generic):
+            return one.type.dtype
+    if isinstance(a, Number) and isinstance(b, Number):
+        return promote(literal_dtype(a, None), literal_dtype(b, None))
+    return None
 
 
 def _carries(thing: object) -> bool:
