@@ -197,7 +197,9 @@ class Chooser:
         return math.prod(self.sizes.get(axis, 1) for axis in axes)
 
     def best_axis(self, ops: Sequence[Op], choice: Choice) -> tuple[str | None, float]:
-        """The cheapest vector axis of a group, and its cost; None where it has no axes."""
+        """The cheapest vector axis of a group, and its cost; None where it has no axes, or adds atomically."""
+        if any(isinstance(op, AtomicAdd) for op in ops):
+            return None, sum(self.elems(self.axes_of(op)) for op in ops)
         candidates = sorted({axis for op in ops for axis in self.axes_of(op)})
         costs = [(self._group_cost(ops, axis, choice), axis) for axis in candidates]
         if not costs:

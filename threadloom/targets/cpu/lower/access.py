@@ -94,7 +94,7 @@ class TensorAccess:
         b = self.c.b
         for subscript, stride in zip(self.op.subscripts, self.tensor.strides, strict=True):
             for term in subscript.terms:
-                if term.value is None or point.level(term.value.type.axes) is not point:
+                if term.value is None or not point.completes(term.value.type.axes):
                     continue
                 index = self.evaluator.index(term.value, point)
                 if not isinstance(index, Series) and not isinstance(index.type, Vector):

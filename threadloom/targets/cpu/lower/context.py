@@ -72,6 +72,11 @@ class Point:
         """The outermost point at which all of `axes` that are bound here are bound."""
         return next(point for point in self.chain() if point.axis in axes or point.parent is None)
 
+    def completes(self, axes: tuple[str, ...]) -> bool:
+        """Whether this is the first point, from outside, at which all of `axes` are bound."""
+        missing = set(axes) - {point.axis for point in self.chain()}
+        return not missing and self.level(axes) is self
+
     @property
     def vector(self) -> Point | None:
         """The point of the vectorised axis, if one is open."""
