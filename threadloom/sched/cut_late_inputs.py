@@ -28,7 +28,7 @@ def cut_late_inputs(graph: TaskGraph) -> TaskGraph:
     if not parts:
         return graph
     tasks = [piece for t in graph.tasks for piece in parts.get(t.name, (t,))]
-    loops = [_with_pieces(loop, parts) for loop in graph.loops]
+    loops = [with_pieces(loop, parts) for loop in graph.loops]
     guards = [replace(g, task=piece.name) for g in graph.guards for piece in parts.get(g.task, (graph.task(g.task),))]
     edges = connect(tasks, loops, guards)
     return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
@@ -79,7 +79,7 @@ def _piece(task: STask, at: int, ops: list[Op], groups: dict[frozenset[str], lis
     )
 
 
-def _with_pieces(loop: Loop, parts: dict[str, tuple[STask, ...]]) -> Loop:
+def with_pieces(loop: Loop, parts: dict[str, tuple[STask, ...]]) -> Loop:
     items: list[str | int] = []
     for item in loop.items:
         items += [p.name for p in parts[item]] if item in parts else [item]

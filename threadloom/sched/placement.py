@@ -41,6 +41,7 @@ class Place:
     bytes_per_slot: int
     shared: bool
     carried: bool
+    most_slots: int = 0  # 0: as many as the memory holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,8 @@ def _place(
     space, layout = _gpu_place(tile, producers, users, units, sizes, device)
     own_parts = sizes.split in tile.type.axes and all(units[t.name].split for t in (*producers, *users))
     shared = space == "smem" and not own_parts
-    return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None)
+    most = int(device.fact("register_slots", 0)) if space == "reg" else 0
+    return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
 
 
 def _gpu_place(

@@ -24,6 +24,7 @@ from threadloom.sched.coalesce_accumulators import coalesce_accumulators
 from threadloom.sched.coalesce_in_place import coalesce_in_place
 from threadloom.sched.costs import Measured
 from threadloom.sched.cut_late_inputs import cut_late_inputs
+from threadloom.sched.cut_late_outputs import cut_late_outputs
 from threadloom.sched.drop_copies import drop_copies
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import Partition, SProgram
@@ -143,15 +144,17 @@ def graphs_of(kernel: Kernel | TaskGraph, granularity: str | None, device: Devic
     names = (granularity,) if granularity else GRANULARITIES[:1] if device.arch == "cpu" else GRANULARITIES
     made = {}
     for name in names:
-        graph = prepare_graph(build_task_graph(kernel, name))
+        graph = prepare_graph(build_task_graph(kernel, name), device)
         if all(graph.tasks != other.tasks for other in made.values()):
             made[name] = graph
     return list(made.items())
 
 
-def prepare_graph(graph: TaskGraph) -> TaskGraph:
+def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     """The passes between the task level and scheduling, each with its reason."""
     graph = cut_late_inputs(graph)  # first: what it cuts off becomes tiles of its own
+    if device is not None and device.fact("register_slots") == 1:
+        graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use
     graph = drop_copies(graph)  # before sharing places: a copy reads the place
     graph = coalesce_accumulators(graph)
     return coalesce_in_place(graph)
