@@ -219,21 +219,19 @@ def _role_spaces(
     workers = _workers(placement)
     registers = int(device.fact(f"worker_regs_{len(workers)}", 0)) - int(device.fact("register_fixed_regs", 0))
     budget = registers * 4 * threads
-    across = sum(
-        p.bytes_per_slot
-        for p in placement.places.values()
-        if p.space == memory and _counts_against(p, loop, graph, placement, tiles)
-    )
-    return [Space(memory, role, budget - across) for role in workers]
+    held = [p for p in placement.places.values() if p.space == memory]
+    live = sum(p.bytes_per_slot for p in held if _lives_across(p.tile, p.carried, loop, graph, tiles))
+    own = [p for p in held if not p.carried and _home(tiles, p.tile, graph) == loop]
+    quiet = sum(p.bytes_per_slot for p in own if not _is_buffer(p, placement, tiles))
+    elsewhere = sum(p.bytes_per_slot for p in held if p not in own and _is_buffer(p, placement, tiles))
+    return [Space(memory, role, budget - max(live, elsewhere - quiet)) for role in workers]
 
 
-def _counts_against(held: Place, loop: int, graph: TaskGraph, placement: Placement, tiles: TileMap) -> bool:
-    """Register tiles that take room from `loop`'s own: buffers that asynchronous units touch are never shared, other
-    tiles only while they live."""
+def _is_buffer(held: Place, placement: Placement, tiles: TileMap) -> bool:
+    """A register tile that an asynchronous unit touches keeps its registers all the time; others only while they live,
+    so two rules hold: what lives together fits, and all buffers together fit."""
     tile = tiles.tile(held.tile)
-    if any(placement.units[t].seu.is_async for t in (*tile.producers, *tile.consumers)):
-        return held.carried or _home(tiles, held.tile, graph) != loop
-    return _lives_across(held.tile, held.carried, loop, graph, tiles)
+    return any(placement.units[t].seu.is_async for t in (*tile.producers, *tile.consumers))
 
 
 def _lives_across(name: str, carried: bool, loop: int, graph: TaskGraph, tiles: TileMap) -> bool:

@@ -122,6 +122,20 @@ def unit_order(problem: Problem, starts: list[int], ii: int) -> list[Arc]:
                 if a != b and use.demand + other.demand > 1.0:
                     distance = starts[a] // ii - starts[b] // ii + (0 if at < later else 1)
                     arcs.append(Arc(a, b, use.cycles, distance))
+    for pairs in problem.queues().values():
+        arcs += _queue_order(pairs, starts, ii)
+    return arcs
+
+
+def _queue_order(pairs: list[tuple[int, int]], starts: list[int], ii: int) -> list[Arc]:
+    """A unit executes in the order of issues: for two sTasks a and b, k*ii <= start(a) - start(b) < (k+1)*ii holds for
+    their issues and their executions with the same k."""
+    arcs: list[Arc] = []
+    for at, (a_issue, a_run) in enumerate(pairs):
+        for b_issue, b_run in pairs[at + 1 :]:
+            k = (starts[a_issue] - starts[b_issue]) // ii
+            for a, b in ((a_issue, b_issue), (a_run, b_run)):
+                arcs += [Arc(b, a, 1, -k), Arc(a, b, 1, k + 1)]
     return arcs
 
 

@@ -109,14 +109,15 @@ def _modulo(loop: Loop, graph: TaskGraph, placement: Placement, role: str, made:
     peers = {r.name for r in placement.roles if r.kind == kind}
     starts = {n.name: s for n, s in zip(made.problem.nodes, made.starts, strict=True)}
     base = min((starts[n.name] for n in made.problem.nodes if n.role in peers), default=0)
+    ends = {(n.task, n.role): starts[n.name] + max(u.cycles for u in n.uses) for n in made.problem.nodes}
     placed = []
     for number, node in enumerate(made.problem.nodes):
-        if node.role == role:
+        if node.role == role and node.issued_by < 0:
             at = starts[node.name] - base
             placed.append((at % made.ii, number, at // made.ii, node))
     items = []
     for phase, _, stage, node in sorted(placed, key=lambda p: (p[0], p[1])):
-        busy = max(u.cycles for u in node.uses)
+        busy = ends[node.task, node.role] - starts[node.name]  # until its execution leaves the unit
         items.append(Item(Issue(node.task, node.seu.name, node.method, stage), phase, phase + busy))
     scalars = [t.name for t in graph.tasks if t.loop == loop.id and t.kind is Kind.SCALAR]
     first = min((item.stage for item in items), default=0)

@@ -50,14 +50,19 @@ class Plan:
                 if reader != pool.producer:
                     self._needs[pool.producer].append((reader, self.slots[pool.name] - distance))
         self._busy: dict[str, list[tuple[int, int, float]]] = {name: [] for name in problem.resources()}
+        self._execution = {issue: run for pairs in problem.queues().values() for issue, run in pairs}
+        self._queue: dict[str, list[int]] = {unit: [] for unit in problem.queues()}  # issued, not yet executing
 
     # ------------------------------------------------ the public mechanism
 
     def append(self, task: str | int, unit: tuple[int, str]) -> Placed:
         """Start the next instance of `task` on `unit` (EU, sEU) as early as dependences, slots and units allow."""
         node = self.number(task)
-        if unit != (EU, self.problem.nodes[node].seu.name):
-            raise CompileError(BAD_POLICY, f"{self.problem.nodes[node].name} cannot run on {unit}")
+        item = self.problem.nodes[node]
+        if unit != (EU, item.seu.name):
+            raise CompileError(BAD_POLICY, f"{item.name} cannot run on {unit}")
+        if item.issued_by >= 0 and self.instances(item.issued_by) == self.instances(node):
+            self.append(item.issued_by, unit)
         ready = self.ready_at(node)
         if ready is None:
             raise CompileError(
@@ -123,6 +128,10 @@ class Plan:
     def ready_at(self, node: int) -> int | None:
         """When the next instance's needs are met; None where something it needs was not appended yet."""
         at, i = 0, len(self._placed[node])
+        if self.problem.nodes[node].issued_by >= 0:
+            queue = self._queue[self.problem.nodes[node].seu.name]
+            if not queue or queue[0] != node:
+                return None
         for src, distance in self._needs[node]:
             if i >= distance:
                 placed = self._placed[src]
@@ -192,6 +201,10 @@ class Plan:
         item = self.problem.nodes[node]
         placed = Placed(node, len(self._placed[node]), at, at + item.latency)
         self._placed[node].append(placed)
+        if item.is_issue:
+            self._queue[item.seu.name].append(self._execution[node])
+        elif item.issued_by >= 0:
+            self._queue[item.seu.name].pop(0)
         for use in item.uses:
             self._busy[use.resource].append((at, at + use.cycles, use.demand))
         return placed

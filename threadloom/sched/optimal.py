@@ -123,7 +123,18 @@ class _Model:
             self.model.Add(self.s[arc.dst] + arc.distance * ii >= self.s[arc.src] + self._up(arc.latency))
         for users in problem.resources().values():
             self._unit(users)
+        for pairs in problem.queues().values():
+            self._queue(pairs)
         self._buffers()
+
+    def _queue(self, pairs: list[tuple[int, int]]) -> None:
+        """Executions come in the order of issues (see fold.py)."""
+        for at, (a_issue, a_run) in enumerate(pairs):
+            for b_issue, b_run in pairs[at + 1 :]:
+                k = self.model.NewIntVar(-MOST_STAGES, MOST_STAGES, "")
+                for a, b in ((a_issue, b_issue), (a_run, b_run)):
+                    self.model.Add(self.s[a] - self.s[b] >= k * self.ii)
+                    self.model.Add(self.s[a] - self.s[b] <= (k + 1) * self.ii - 1)
 
     def _up(self, cycles: int) -> int:
         return -(-cycles // self.unit)

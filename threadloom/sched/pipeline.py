@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.machine.model import SEU
+from threadloom.machine.model import SEU, Completion
 from threadloom.sched.placement import Place, Placement
 from threadloom.sched.profile import Costs
 from threadloom.sched.tile_map import TileMap
@@ -27,7 +27,12 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """sTask `task` as issued by `role`: start -> `latency` cycles -> its result can be used."""
+    """sTask `task` as issued by `role`: start -> `latency` cycles -> its result can be used.
+
+    Where a role has other work than feeding a matrix unit, an sTask there is two nodes: its issue, which occupies the
+    role and waits for operands, and its execution (`issued_by`: number of the issue), which follows in the unit's
+    queue when its turn comes. So a role can queue two products and go on to vector work under both.
+    """
 
     name: str
     task: str
@@ -36,6 +41,8 @@ class Node:
     method: Method
     uses: tuple[Use, ...]
     latency: int
+    issued_by: int = -1
+    is_issue: bool = False
 
     @property
     def is_async(self) -> bool:
@@ -92,6 +99,19 @@ class Problem:
     def index(self, name: str) -> int:
         return next(i for i, n in enumerate(self.nodes) if n.name == name)
 
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the nodes that a policy appends: issues go with their executions."""
+        return tuple(n.name for n in self.nodes if not n.is_issue)
+
+    def queues(self) -> dict[str, list[tuple[int, int]]]:
+        """Matrix unit -> (issue, execution) of the sTasks that it executes in the order of their issues."""
+        found: dict[str, list[tuple[int, int]]] = {}
+        for i, node in enumerate(self.nodes):
+            if node.issued_by >= 0:
+                found.setdefault(node.seu.name, []).append((node.issued_by, i))
+        return found
+
     def resources(self) -> dict[str, list[tuple[int, Use]]]:
         found: dict[str, list[tuple[int, Use]]] = {}
         for i, node in enumerate(self.nodes):
@@ -107,35 +127,44 @@ def build(loop: int, graph: TaskGraph, placement: Placement, costs: Costs, space
     """The problem of `loop`'s own sTasks (inner loops are not part of it)."""
     tile_map = costs.tile_map
     nodes = _nodes(loop, graph, placement, costs)
-    number = {(n.task, n.role): i for i, n in enumerate(nodes)}
+    start = {(n.task, n.role): i for i, n in enumerate(nodes) if n.issued_by < 0}  # where an sTask begins
+    end = {(n.task, n.role): i for i, n in enumerate(nodes) if not n.is_issue}  # and where it is done
     arcs: dict[tuple[int, int, int], Arc] = {}
     edges = [e for e in graph.edges if _inside(e, loop, graph)]
     for edge in edges:
         tile = tile_map.of(edge.value)
         for src, dst in pairs(edge, placement, placement.places.get(tile)):
-            _add(arcs, nodes, number[edge.src, src], number[edge.dst, dst], edge.distance, tile or edge.value)
+            _add(arcs, nodes, end[edge.src, src], start[edge.dst, dst], edge.distance, tile or edge.value)
     for edge in edges:
         for reader, updater, distance in _updates_after(edge, graph, tile_map, edges):
             for role in placement.units[reader].roles:
-                if (updater, role) in number and reader != updater:
-                    _add(arcs, nodes, number[reader, role], number[updater, role], distance, "")
-    pools = _pools(loop, graph, placement, nodes, number, edges, tile_map)
+                if (updater, role) in start and reader != updater:
+                    _add(arcs, nodes, end[reader, role], start[updater, role], distance, "")
+    for i, node in enumerate(nodes):
+        if node.issued_by >= 0:
+            _add(arcs, nodes, node.issued_by, i, 0, "")
+    pools = _pools(loop, graph, placement, start, end, edges, tile_map)
     return Problem(loop, nodes, tuple(arcs.values()), pools, spaces)
 
 
 def _nodes(loop: int, graph: TaskGraph, placement: Placement, costs: Costs) -> tuple[Node, ...]:
     """Nodes in program order, workers of one task side by side. Scalars cost nothing and are no nodes."""
     made: list[Node] = []
-    for task in graph.tasks:
-        if task.loop != loop or task.kind is Kind.SCALAR:
-            continue
+    own = [t for t in graph.tasks if t.loop == loop and t.kind is not Kind.SCALAR]
+    busy_roles = {r for t in own if not placement.units[t.name].seu.is_async for r in placement.units[t.name].roles}
+    for task in own:
         unit, cycles = placement.units[task.name], costs.of(task)
-        occupancy = max(1, round(cycles.occupancy))
+        occupancy, latency = max(1, round(cycles.occupancy)), max(1, round(cycles.latency))
+        held = max(1, round(unit.seu.issue_cycles.value)) if unit.seu.is_async else occupancy
         for role in unit.roles:
-            held = round(unit.seu.issue_cycles.value) if unit.seu.is_async else occupancy
-            uses = (Use(f"role:{role}", max(1, held), 1.0), Use(unit.seu.name, occupancy, cycles.demand))
-            latency = max(1, round(cycles.latency))
-            made.append(Node(f"{task.name}@{role}", task.name, role, unit.seu, unit.method, uses, latency))
+            name, queued = f"{task.name}@{role}", role in busy_roles and unit.seu.completion is Completion.MMA_GROUP
+            on_role, on_unit = Use(f"role:{role}", held, 1.0), Use(unit.seu.name, occupancy, cycles.demand)
+            what = (task.name, role, unit.seu, unit.method)
+            if queued:
+                made.append(Node(f"issue {name}", *what, (on_role,), held, is_issue=True))
+                made.append(Node(name, *what, (on_unit,), latency, issued_by=len(made) - 1))
+            else:
+                made.append(Node(name, *what, (on_role, on_unit), latency))
     return tuple(made)
 
 
@@ -188,8 +217,8 @@ def _pools(
     loop: int,
     graph: TaskGraph,
     placement: Placement,
-    nodes: tuple[Node, ...],
-    number: dict[tuple[str, str], int],
+    start: dict[tuple[str, str], int],
+    end: dict[tuple[str, str], int],
     edges: list[Edge],
     tile_map: TileMap,
 ) -> tuple[Pool, ...]:
@@ -201,13 +230,14 @@ def _pools(
             continue
         used = [e for e in edges if tile_map.of(e.value) == place.tile]
         for role in ("",) if place.shared else placement.units[tile.producers[0]].roles:
-            producers = [i for (t, r), i in number.items() if t in tile.producers and role in ("", r)]
+            producers = [i for (t, r), i in start.items() if t in tile.producers and role in ("", r)]
             readers = {
-                (number[e.dst, r], e.distance) for e in used for r in placement.units[e.dst].roles if role in ("", r)
+                (end[e.dst, r], e.distance) for e in used for r in placement.units[e.dst].roles if role in ("", r)
             }
             if producers:
                 first = min(producers)
-                ends = tuple(sorted(readers)) or ((max(producers), 0),)
+                ends = tuple(sorted(readers)) or ((max(end[t, r] for t, r in end if start[t, r] in producers), 0),)
                 name = place.tile if role == "" else f"{place.tile}@{role}"
-                made.append(Pool(name, place.tile, place.space, role, place.bytes_per_slot, first, ends))
+                fixed = place.most_slots == 1
+                made.append(Pool(name, place.tile, place.space, role, place.bytes_per_slot, first, ends, fixed))
     return tuple(made)

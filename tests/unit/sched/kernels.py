@@ -48,3 +48,19 @@ def softmax(x: tl.Tensor["M", "N", "T"]) -> tl.Tensor["M", "N", "T"]:
         row = tl.cast(x[m, n], tl.f32)
         e = tl.exp(row - tl.max(row, n))
         out[m, n] = e / tl.sum(e, n)
+
+
+@tl.kernel
+def chunk_scan(
+    cb: tl.Tensor["M", "K", "T"],
+    decay: tl.Tensor["K", "T"],
+    step: tl.Tensor["K", "T"],
+    x: tl.Tensor["K", "N", "T"],
+) -> tl.Tensor["M", "N", "T"]:
+    for m, n in tl.grid("M", "N"):
+        acc = tl.zeros(m, n)
+        for k in tl.stream("K"):
+            factor = tl.exp2(tl.cast(decay[k], tl.f32)) * tl.cast(step[k], tl.f32)
+            weights = tl.cast(tl.cast(cb[m, k], tl.f32) * factor, cb.dtype)
+            acc += tl.dot(weights, x[k, n])
+        out[m, n] = acc
