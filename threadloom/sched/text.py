@@ -134,7 +134,7 @@ BUFFER = re.compile(
 )
 SIGNAL = re.compile(rf"signal {WORD} {WORD}, {N} slots, {N} arrivals, {N} bytes")
 LOOP = re.compile(rf"loop {N} ii {REAL} cycles, {N} stages")
-FIGURE = re.compile(rf"(start|bound) {WORD} {REAL}")
+FIGURE = re.compile(rf"(start|bound) (.+) {REAL}")
 SECTION = re.compile(rf"section loop {N} of {WORD}")
 STAGED = re.compile(r"(\d+): (.*)")
 ISSUE = re.compile(rf"issue {WORD} on {WORD} by {WORD}(?:, completes {WORD})?")

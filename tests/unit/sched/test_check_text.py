@@ -21,6 +21,8 @@ PROGRAMS = [gemm_hopper(), gemm_hopper(cluster=2, slots=2), gemm_hopper(lag=0, p
 def test_parses_back(program):
     decided = replace(program, decisions=(("pack", "a b"), ("nontemporal", "c = d")), predicted_ns=0.1 + 0.2)
     partition = replace(program.partition, sequential=("m",), longest_first=True, group=7, splits=3)
+    plan = replace(program.loops[0], starts_cycles=(("issue dot@worker0", 1.5), ("dot@worker0", 2.0)))
+    decided = replace(decided, loops=(plan, *program.loops[1:]))
     for item in (program, decided, replace(program, partition=partition), replace(program, policy="")):
         assert parse(print_program(item), item.graph) == item
 
