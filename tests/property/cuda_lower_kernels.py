@@ -10,8 +10,14 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from threadloom.par.builder import Builder, ModuleBuilder
-from threadloom.par.ops import I1, I32, PTR, Const, Level, Module, Operand, Space
+from threadloom.cuda.kernel import BLOCK_INDEX, GEOMETRY, THREAD_INDEX
+from threadloom.par.builder import ModuleBuilder
+from threadloom.par.ops import I32, PTR, Const, Level, Module, Operand, Space, Value
+
+
+def _names(index: tuple[Value, ...]) -> list[str]:
+    return [value.name for value in reversed(index)]
+
 
 SHARED_ELEMS = 128  # at least the threads of a block
 
@@ -45,16 +51,17 @@ class KernelMaker:
         self.all_here = True  # no thread has exited or stands aside: shuffles are defined in every lane
 
     def make(self) -> Module:
-        params = [("x", PTR, "noalias"), ("same", PTR, "noalias"), ("out", PTR, "noalias"), ("m", I32),
-                  ("grid.z", I32), ("ny", I32), ("nx", I32)]  # fmt: skip
+        noalias = "noalias" if self.random.random() < 0.5 else ""
+        params = [("x", PTR, noalias), ("same", PTR, noalias), ("out", PTR, noalias), ("m", I32),
+                  *((value.name, value.type) for value in GEOMETRY)]  # fmt: skip
         with self.module.function("k", params, exported=True) as b:
             self.b = b
-            self.x, self.same, self.out, m, blocks, ny, nx = b.args
-            with b.parallel(Level.BLOCKS, [0], [blocks], ["block"], type_=I32) as (block,):
+            self.x, self.same, self.out, m, gx, gy, gz, bx, by, bz, _ = b.args
+            with b.parallel(Level.BLOCKS, [0, 0, 0], [gz, gy, gx], _names(BLOCK_INDEX), type_=I32) as (*_, block):
                 self.shared = b.alloca(I32, SHARED_ELEMS, Space.SHARED, name="tile")
-                with b.parallel(Level.THREADS, [0, 0], [ny, nx], ["ty", "tx"], type_=I32) as (ty, tx):
-                    self.n = b.mul(ny, nx, name="n")
-                    self.t = b.add(b.mul(ty, nx), tx, name="t")
+                with b.parallel(Level.THREADS, [0, 0, 0], [bz, by, bx], _names(THREAD_INDEX), type_=I32) as (_, ty, tx):
+                    self.n = b.mul(by, bx, name="n")
+                    self.t = b.add(b.mul(ty, bx), tx, name="t")
                     self.g = b.add(b.mul(block, self.n), self.t, name="g")
                     own = b.load(I32, b.gep(I32, self.x, self.g), name="own")
                     scope = Scope([self.t, tx, own], [m, block, self.n])
@@ -311,6 +318,3 @@ class KernelMaker:
 
 def make_kernel(seed: int, warps: bool = False) -> Module:
     return KernelMaker(seed, warps).make()
-
-
-__all__ = ["I1", "SHARED_ELEMS", "Builder", "make_kernel"]

@@ -103,7 +103,7 @@ def test_values_are_right_in_the_worst_orders(name, target):
             assert worst_error(made[tensor.name], wanted[tensor.name]) <= allowed, str(outcome)
 
 
-@pytest.mark.parametrize(("name", "target"), [("matmul", "h200"), ("softmax", "h200"), ("copy", "a100")])
+@pytest.mark.parametrize(("name", "target"), [("matmul", "h200"), ("softmax", "h200"), ("copy_tiles", "a100")])
 def test_some_mutants_are_refused_or_explained(name, target):
     check_mutants(name, target, FEW_SITES)
 

@@ -12,6 +12,7 @@ from property.cuda_lower_kernels import make_kernel
 from threadloom.cuda.check.rendezvous import cuda_rendezvous
 from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
+from threadloom.cuda.optimize.specialize import DISTINCT
 from threadloom.par.interp import interpret
 from threadloom.par.ops import Level, Module
 from threadloom.par.text import print_module
@@ -37,8 +38,8 @@ def _diverged(file: int, line: int) -> int:
 def _interpreted(module: Module, seed: int, clean: bool = False) -> np.ndarray:
     x, same, m, ny, nx = _arguments(seed)
     out = np.zeros(len(x), np.int32)
-    outcome = interpret(module, "k", [x, same, out, m, BLOCKS, ny, nx], rendezvous=cuda_rendezvous(),
-                        externals={DIVERGENT_BARRIER: _diverged})  # fmt: skip
+    outcome = interpret(module, "k", [x, same, out, m, BLOCKS, 1, 1, nx, ny, 1, 0], rendezvous=cuda_rendezvous(),
+                        externals={DIVERGENT_BARRIER: _diverged, DISTINCT: lambda *_: 1})  # fmt: skip
     assert not clean or not outcome.findings, "\n".join(map(str, outcome.findings)) + print_module(module)
     return out
 
@@ -47,10 +48,12 @@ def _compiled(module: Module, seed: int, optimize: bool) -> np.ndarray:
     x, same, m, ny, nx = _arguments(seed)
     out, report = np.zeros(len(x), np.int32), []
     callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)(lambda file, line: report.append(line))
-    imports = {DIVERGENT_BARRIER: ctypes.cast(callback, ctypes.c_void_p).value}
+    distinct = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(lambda *_: seed % 3 != 0)
+    imports = {DIVERGENT_BARRIER: ctypes.cast(callback, ctypes.c_void_p).value,
+               DISTINCT: ctypes.cast(distinct, ctypes.c_void_p).value}  # fmt: skip
     code = compile_module(module, CompileOptions(optimize=optimize), imports)
-    kernel = code.function("k", None, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 4)
-    kernel(x.ctypes.data, same.ctypes.data, out.ctypes.data, m, BLOCKS, ny, nx)
+    kernel = code.function("k", None, *[ctypes.c_void_p] * 3, *[ctypes.c_int] * 8)
+    kernel(x.ctypes.data, same.ctypes.data, out.ctypes.data, m, BLOCKS, 1, 1, nx, ny, 1, 0)
     assert not report, f"threads diverged at lines {report}"
     return out
 

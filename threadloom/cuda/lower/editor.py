@@ -22,6 +22,8 @@ class Editor(Builder):
         self.additions = ModuleBuilder()
         super().__init__(self.additions, function.result)
         self.original = module
+        self.defined_elsewhere: set[str] = set()  # callees that the caller adds to the module himself
+        self.start: list[Op] = []  # goes to the very start of the function: uses parameters only
         self.top: list[Op] = []  # goes to the start of the function: sizes that must be known outside its parallels
         for value in _all_values(function):
             self._taken.setdefault(value.name, 0)
@@ -60,12 +62,12 @@ class Editor(Builder):
 
     def finish(self, function: Function) -> Module:
         """The module with `function` in its place and with the declarations and globals that were added."""
-        if self.top and function.body is not None:
-            ops = function.body.ops  # behind the sizes that earlier passes put there: they may be needed
+        if (self.start or self.top) and function.body is not None:
+            ops = function.body.ops  # `top` goes behind the sizes that earlier passes put there: they may be needed
             place = next((i for i, op in enumerate(ops) if not isinstance(op, Leaf)), len(ops))
-            function = replace(function, body=Block((*ops[:place], *self.top, *ops[place:])))
+            function = replace(function, body=Block((*self.start, *ops[:place], *self.top, *ops[place:])))
         added = self.additions.build()
-        known = {existing.name for existing in self.original.functions}
+        known = {existing.name for existing in self.original.functions} | self.defined_elsewhere
         functions = tuple(function if old.name == function.name else old for old in self.original.functions)
         declared = tuple(new for new in added.functions if new.name not in known)
         variables = {variable.name: variable for variable in (*self.original.globals, *added.globals)}

@@ -138,6 +138,16 @@ class Memory:
             return False
         return self.allocas[root.name].space is Space.PRIVATE
 
+    def is_private_access(self, access: Access) -> bool:
+        return bool(access.roots) and all(self.is_private(root) for root in access.roots)
+
+    def is_local(self, access: Access) -> bool:
+        """Memory that only this block can reach."""
+        return bool(access.roots) and all(
+            (root.kind is RootKind.ALLOCA and not root.escaped) or root.kind is RootKind.CONSTANT
+            for root in access.roots
+        )
+
     def _flow(self, ops: Iterable[Op]) -> bool:
         changed = False
         for op in ops:
@@ -229,6 +239,11 @@ class Memory:
             reached = frozenset({UNKNOWN}).union(*(self.roots(pointer) for pointer in pointers))
             everything = frozenset(self._global_root(name) for name in self._globals)
             yield Access(kind, reached | everything, None, None, op)
+
+
+def orders_memory(op: Op) -> bool:
+    """An atomic or a fence: what other threads did before it may be seen behind it."""
+    return isinstance(op, Leaf) and (op.opcode in ("fence", "atomicrmw", "cmpxchg") or bool(op.attrs.ordering))
 
 
 def is_pure(op: Leaf, callee: Function | None = None) -> bool:

@@ -72,7 +72,7 @@ class _Ones:
             with self._editor.collect() as ops:
                 some = self._editor.icmp("ne", self._grid, 0, "some.blocks")
                 self._known[type_.bits] = self._editor.cast("sext", some, type_, name="ones")
-            self._editor.top.extend(ops)
+            self._editor.start.extend(ops)
         return self._known[type_.bits]
 
 

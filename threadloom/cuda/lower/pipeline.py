@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from threadloom.cuda.lower.block_collectives import LowerBlockCollectives
@@ -33,6 +34,11 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def lower(module: Module, dump_folder: Path | None = None, hook: Hook | None = None) -> Result:
-    """`module` without barriers and collectives; dumps and hooks as in par/passes.py."""
-    return run_passes(module, PASSES, dump_folder=dump_folder, hook=hook)
+def lower(
+    module: Module, dump_folder: Path | None = None, hook: Hook | None = None, without: Collection[str] = ()
+) -> Result:
+    """`module` optimised (less the passes named in `without`), then without barriers and collectives; dumps and hooks
+    as in par/passes.py."""
+    from threadloom.cuda.optimize import pipeline as optimize
+
+    return run_passes(module, (*optimize.passes(without), *PASSES), dump_folder=dump_folder, hook=hook)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from threadloom.cuda.lower.effects import Access, Memory, conflict, is_pure
+from threadloom.cuda.lower.effects import Access, Memory, RootKind, conflict, is_pure, orders_memory
 from threadloom.cuda.lower.runtime_calls import is_report
 from threadloom.cuda.lower.separators import contains_meeting, is_meeting
 from threadloom.cuda.lower.traverse import free_values, last_values, walk
@@ -65,13 +65,17 @@ class Scalars:
     def _region(self, ops: Iterable[Op]) -> bool:
         changed = False
         earlier: list[Access] = []  # writes of this interval so far
+        self._ordered = False  # an atomic or a fence has run: loads stay behind it
         for op in ops:
             if contains_meeting(op, self._level):
                 earlier = []
+                self._ordered = False
                 changed |= self._meeting(op)
+                self._ordered = False
                 continue
             if not self._runs_once(op, earlier):
                 changed |= any([self._mark(value) for value in results(op)])
+            self._ordered |= any(orders_memory(inner) for inner in walk((op,)))
             earlier += [access for access in self._memory.accesses((op,)) if access.writes]
         return changed
 
@@ -83,9 +87,12 @@ class Scalars:
     def _runs_once(self, op: Op, earlier: list[Access]) -> bool:
         if any(not self.is_scalar(value) for value in free_values((op,)).values()):
             return False
-        return all(self._harmless(inner) for inner in walk((op,))) and not any(
-            conflict(access, write) for access in self._memory.accesses((op,)) for write in earlier
-        )
+        if not all(self._harmless(inner) for inner in walk((op,))):
+            return False
+        accesses = list(self._memory.accesses((op,)))
+        if self._ordered and any(root.kind is not RootKind.CONSTANT for access in accesses for root in access.roots):
+            return False
+        return not any(conflict(access, write) for access in accesses for write in earlier)
 
     def _harmless(self, op: Op) -> bool:
         match op:

@@ -280,3 +280,24 @@ cudaError_t cudaMemcpy2DFromArray(void* to, size_t pitch, cudaArray_const_t from
   return cudaMemcpy2D(to, pitch, (const char*)from->data + y * row_bytes(*from) + x_bytes, row_bytes(*from), width, height, kind);
 }
 }
+
+// ---- what kernels ask at their start (threadloom/cuda/optimize/specialize.py)
+
+// 1 if each of the first `written` pointers lies in an allocation of its own, apart from all `count` of them. A pointer
+// that the table does not know could be anywhere; null is never used.
+extern "C" int __loom_distinct(const void* const* pointers, int written, int count) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  const void* owner[64];
+  if (count > 64) return 0;
+  for (int i = 0; i < count; i++) {
+    owner[i] = pointers[i];
+    if (!pointers[i]) continue;
+    auto found = containing(pointers[i]);
+    if (!found) return 0;
+    owner[i] = found->first;
+  }
+  for (int i = 0; i < written; i++)
+    for (int j = 0; j < count; j++)
+      if (i != j && owner[i] && owner[i] == owner[j]) return 0;
+  return 1;
+}

@@ -1,0 +1,141 @@
+"""Removes barriers that order nothing between different threads.
+
+    if i1 %first { store %x, ptr (node at %ty) }        if i1 %first { store %x, ptr (node at %ty) }
+    barrier threads                                 ->
+    store %w, ptr (weight at %ty, %tx)                  store %w, ptr (weight at %ty, %tx)
+    barrier threads                                     barrier threads
+    %v = load ptr (weight at %ty, %tx)                  %v = load ptr (weight at %ty, %tx)
+
+A barrier goes if no access between it and the barriers before it conflicts with an access between it and the
+barriers behind it, other than those of one thread (conflicts.py); loops wrap around (neighbourhood.py). Barriers are
+tried in order, each against the kernel as it is then. Two prints on both sides keep their order. Declines with the
+first pair that conflicts. Source: PPoPP'23, section 3.1; ours looks no further than the next barriers on either side,
+which is enough because those stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from threadloom.cuda.lower.calls import READERS, call_effect
+from threadloom.cuda.lower.effects import Access, Memory
+from threadloom.cuda.lower.separators import contains_meeting, has_meeting
+from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.uniformity import Uniformity
+from threadloom.cuda.optimize.affine import Arithmetic
+from threadloom.cuda.optimize.conditions import Condition, conditions_of
+from threadloom.cuda.optimize.conflicts import Place, Threads, threads_conflict
+from threadloom.cuda.optimize.neighbourhood import Neighbourhood, Seen, values_defined_in
+from threadloom.par.opcodes import Effect
+from threadloom.par.ops import PTR, Barrier, Block, Const, For, Function, Leaf, Level, Module, Op, Parallel, While
+from threadloom.par.passes import decline, map_functions
+from threadloom.par.text import print_op
+
+
+@dataclass(frozen=True, slots=True)
+class EliminateBarriers:
+    level: Level = Level.THREADS
+    name: str = "eliminate-barriers"
+
+    def apply(self, module: Module) -> Module:
+        return map_functions(module, lambda function: self._function(function, module))
+
+    def _function(self, function: Function, module: Module) -> Function:
+        memory = Memory(function, module)
+
+        def change(op: Op) -> list[Op] | None:
+            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
+                return None
+            return [eliminate(op, memory)]
+
+        return replace(function, body=expand(function.body, change))
+
+
+def eliminate(parallel: Parallel, memory: Memory) -> Parallel:
+    kept = 0  # barriers from the front that have been tried and stay
+    while True:
+        facts = Facts(parallel, memory)
+        barriers = facts.neighbourhood.barriers
+        if kept >= len(barriers):
+            return parallel
+        reason = facts.why_needed(barriers[kept])
+        if reason is None:
+            parallel = replace(parallel, body=_without(parallel.body, barriers[kept]))
+        else:
+            decline("barrier is needed", reason, barriers[kept].loc)
+            kept += 1
+
+
+def _without(block: Block, barrier: Barrier) -> Block:
+    return expand(block, lambda op: [] if op is barrier else None)
+
+
+class Facts:
+    """What the tests on barriers of one Parallel need."""
+
+    def __init__(self, parallel: Parallel, memory: Memory):
+        self.memory, self.neighbourhood = memory, Neighbourhood(parallel)
+        self.arithmetic = Arithmetic(parallel.body.ops)
+        self.leaves = {op.result.name: op for op in walk(parallel.body.ops) if isinstance(op, Leaf) and op.result}
+        self.threads = Threads(parallel, Uniformity(parallel, memory).varying_names)
+        self.loops = {id(op): op for op in walk(parallel.body.ops) if isinstance(op, For | While)}
+        plain = [op for op in self.loops.values() if not contains_meeting(op, parallel.level)]
+        self.many = frozenset(name for op in plain for name in values_defined_in(op))  # several values per interval
+
+    def why_needed(self, barrier: Barrier) -> str | None:
+        """A pair of accesses that the barrier orders, in words; None where there is none."""
+        before, behind = self.neighbourhood.before(barrier), self.neighbourhood.behind(barrier)
+        if any(_prints(seen.leaf, self.memory) for seen in before) and any(
+            _prints(seen.leaf, self.memory) for seen in behind
+        ):
+            return "calls on both sides"
+        if self._signals(before, behind) or self._signals(behind, before):
+            return "an atomic or a fence on one side publishes the other side's accesses"
+        for one in before:
+            for mine in self.memory.accesses((one.leaf,)):
+                for other in behind:
+                    for yours in self.memory.accesses((other.leaf,)):
+                        if self.conflict(one, mine, other, yours):
+                            return f"`{print_op(one.leaf)}` before and `{print_op(other.leaf)}` behind"
+        return None
+
+    def _signals(self, one: list[Seen], other: list[Seen]) -> bool:
+        """Blocks may talk to each other through `one`, about what `other` does to memory that they share."""
+        return any(_synchronizes(seen.leaf, self.memory) for seen in one) and any(
+            not self.memory.is_local(access) for seen in other for access in self.memory.accesses((seen.leaf,))
+        )
+
+    def conflict(self, one: Seen, mine: Access, other: Seen, yours: Access) -> bool:
+        if not (mine.writes or yours.writes):
+            return False
+        if self.memory.is_private_access(mine) or self.memory.is_private_access(yours):
+            return False
+        changed = self.many.union(*(values_defined_in(self.loops[loop]) for loop in one.passed | other.passed))
+        return threads_conflict(self.place(one, mine), self.place(other, yours), self.threads, changed)
+
+    def place(self, seen: Seen, access: Access) -> Place:
+        pointer = Const(PTR, "null") if access.pointer is None else access.pointer  # an unknown extent
+        return Place(access, self.arithmetic.address(pointer), self.conditions(seen))
+
+    def conditions(self, seen: Seen) -> tuple[Condition, ...]:
+        found: Iterable[tuple[Condition, ...]] = (
+            conditions_of(cond, holds, self.leaves, self.arithmetic) for cond, holds in seen.guards
+        )
+        return tuple(condition for some in found for condition in some)
+
+
+def _synchronizes(leaf: Leaf, memory: Memory) -> bool:
+    """Orders this thread's accesses against other blocks."""
+    if leaf.opcode == "fence":
+        return True
+    if not (leaf.attrs.volatile or leaf.attrs.ordering):
+        return False
+    return any(not memory.is_local(access) for access in memory.accesses((leaf,)))
+
+
+def _prints(leaf: Leaf, memory: Memory) -> bool:
+    """Something else than memory that the outside can see, in order."""
+    if leaf.opcode != "call":
+        return False
+    return leaf.attrs.callee in READERS or call_effect(leaf, memory.callee(leaf)) is Effect.CALL

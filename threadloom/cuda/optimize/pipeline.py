@@ -1,0 +1,25 @@
+"""The optimisations of raised kernels, in order, with the reason for each place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from threadloom.cuda.optimize.eliminate_barriers import EliminateBarriers
+from threadloom.cuda.optimize.forward_stores import ForwardStores
+from threadloom.cuda.optimize.hoist_invariant import HoistInvariant
+from threadloom.cuda.optimize.specialize import Specialize
+from threadloom.par.ops import Level
+from threadloom.par.passes import Pass
+
+PASSES: tuple[Pass, ...] = (
+    Specialize(),  # first: the others work on the facts it states
+    EliminateBarriers(),  # every barrier less widens the intervals that the others look at
+    ForwardStores(),  # before hoisting: a store that is gone no longer stands in the way
+    HoistInvariant(Level.THREADS),  # inner first, so that the same operation can climb on
+    HoistInvariant(Level.BLOCKS),  # out of the launch
+)
+
+
+def passes(without: Collection[str] = ()) -> tuple[Pass, ...]:
+    """The pipeline, less the passes named in `without` (ablation)."""
+    return tuple(one for one in PASSES if one.name not in without)
