@@ -99,23 +99,24 @@ def _dispatch(argv: list[str]) -> int:
     module = command.load() if command else None
     if module is not None and hasattr(module, "main"):
         return module.main(argv[argv.index(command.name) + 1 :])
-    parser = _parser(commands, command, module)
-    args = parser.parse_args(argv)
+    made = parser(commands, command, module)
+    args = made.parse_args(argv)
     if module is None:
-        parser.print_help()
+        made.print_help()
         return 2
     return module.run(args)
 
 
-def _parser(commands: list[Command], chosen: Command | None, module: ModuleType | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser(commands: list[Command], chosen: Command | None, module: ModuleType | None) -> argparse.ArgumentParser:
+    """The parser of all of `loom`; only the `chosen` command, whose `module` is loaded, has its arguments."""
+    made = argparse.ArgumentParser(
         prog="loom",
         description="threadloom: tile kernels and CUDA C++ compiled for the machine you have.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"loom {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
+    made.add_argument("--version", action="version", version=f"loom {__version__}")
+    subparsers = made.add_subparsers(title="commands", metavar="COMMAND")
     for command in commands:
         sub = subparsers.add_parser(
             command.name,
@@ -125,22 +126,26 @@ def _parser(commands: list[Command], chosen: Command | None, module: ModuleType 
         )
         if command is chosen:
             module.add_arguments(sub)
-    return parser
+    return made
 
 
 def _report(error: Exception) -> int:
-    """Print `error` as one message; the traceback only where LOOM_DEBUG asks for it (read raw: the error may be about
-    the variables themselves)."""
+    """Print `error` as one message and say the exit status. The traceback comes only where LOOM_DEBUG asks for it
+    (read raw: the error may be about the variables themselves)."""
     if os.environ.get("LOOM_DEBUG", "0") not in ("", "0"):
         import traceback
 
         traceback.print_exception(error)
-    elif isinstance(error, ThreadloomError):
-        print(f"loom: {error}", file=sys.stderr)
-    elif isinstance(error, OSError) and error.filename is not None:
-        print(f"loom: {error.filename}: {error.strerror}", file=sys.stderr)
     else:
-        kind = type(error).__name__
-        print(f"loom: internal error: {kind}: {error}\n  try: LOOM_DEBUG=1 for the traceback", file=sys.stderr)
+        print(f"loom: {_message(error)}", file=sys.stderr)
     wrong_variable = isinstance(error, CompileError) and error.slug in (env.UNKNOWN, env.BAD_VALUE)
     return 2 if isinstance(error, UsageError) or wrong_variable else 1
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, CompileError | UsageError):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    what = str(error) if isinstance(error, ThreadloomError) else f"{type(error).__name__}: {error}"
+    return f"internal error: {what}\n  a bug of threadloom's: LOOM_DEBUG=1 shows where, LOOM_DUMP=DIR keeps every stage"

@@ -58,7 +58,7 @@ def test_every_command_has_help(loom, name):
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (InternalError("it broke", replay="loom x"), 1, "loom: it broke\n  replay: loom x"),
+        (InternalError("it broke", replay="loom x"), 1, "loom: internal error: it broke\n  replay: loom x"),
         (cli.UsageError("no such thing"), 2, "loom: no such thing"),
         (FileNotFoundError(2, "No such file or directory", "a.py"), 1, "loom: a.py: No such file or directory"),
         (ZeroDivisionError("division by zero"), 1, "loom: internal error: ZeroDivisionError: division by zero"),

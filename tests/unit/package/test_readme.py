@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from threadloom.cli import COMMANDS
+from threadloom.cli import COMMANDS, parser
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,11 +28,31 @@ def test_named_commands_exist(name):
     assert name in {c.name for c in COMMANDS}
 
 
+def shown_commands() -> list[str]:
+    """Every `loom ...` line of the pages' shell blocks, without its comment."""
+    found = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+            found += [line.partition("#")[0].strip() for line in block.splitlines() if line.startswith("loom ")]
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("line", shown_commands())
+def test_shown_commands_parse(line, capsys):
+    argv = shlex.split(line)[1:]
+    command = next(c for c in COMMANDS if c.name == argv[0])
+    module = command.load()
+    if hasattr(module, "main"):
+        return  # takes another program's flags
+    parser(list(COMMANDS), command, module).parse_args(argv)
+
+
 def test_dependencies_have_a_reason():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *(d for k, v in project["optional-dependencies"].items() if k != "test" for d in v)]
+    extras = [d for extra, named in project["optional-dependencies"].items() if extra != "test" for d in named]
+    wanted = [*project["dependencies"], *extras]
     names = {re.match(r"[\w-]+", d).group() for d in wanted}
     notices = (ROOT / "THIRD_PARTY_NOTICES").read_text()
     assert [n for n in names if n not in README or n not in notices] == []
