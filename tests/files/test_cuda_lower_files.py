@@ -1,4 +1,5 @@
-"""Barrier lowering on IR text: each file in cuda_lower/ names passes, gives IR, and says what must come out.
+"""Barrier lowering and the optimisations before it on IR text: each file names passes, gives IR, and says what must
+come out.
 
 ; passes: split-threads        the passes to run, in order
 ; expect: TEXT                 a line of the result contains TEXT; expectations match in order
@@ -13,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from threadloom.cuda.lower.pipeline import PASSES
+from threadloom.cuda.optimize.pipeline import PASSES as OPTIMIZATIONS
 from threadloom.par.text import parse, print_module
 
-FOLDER = Path(__file__).parent / "cuda_lower"
-BY_NAME = {step.name: step for step in PASSES}
+FOLDERS = ("cuda_lower", "cuda_optimize")
+FILES = sorted(path for folder in FOLDERS for path in (Path(__file__).parent / folder).glob("*.par"))
+BY_NAME = {step.name: step for step in (*OPTIMIZATIONS, *PASSES)}
 
 
 def _directives(source: str, kind: str) -> list[str]:
@@ -24,7 +27,7 @@ def _directives(source: str, kind: str) -> list[str]:
     return [line.removeprefix(head).strip() for line in source.splitlines() if line.startswith(head)]
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.par")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_lowering_file(path: Path) -> None:
     source = path.read_text()
     module = parse(source, str(path))

@@ -12,6 +12,7 @@ from property.cuda_lower_kernels import make_kernel
 from threadloom.cuda.check.rendezvous import cuda_rendezvous
 from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
+from threadloom.cuda.optimize.pipeline import PASSES
 from threadloom.cuda.optimize.specialize import DISTINCT
 from threadloom.par.interp import interpret
 from threadloom.par.ops import Level, Module
@@ -21,6 +22,7 @@ from threadloom.targets.cpu.jit import CompileOptions, compile_module
 
 SHAPES = [(1, 1), (1, 5), (1, 33), (2, 20), (1, 64), (3, 7), (4, 16)]
 BLOCKS = 2
+OPTIMIZATIONS = {one.name for one in PASSES}
 
 
 def _arguments(seed: int) -> tuple[np.ndarray, np.ndarray, int, int, int]:
@@ -75,23 +77,24 @@ def check_kernel(seed: int, warps: bool, every_pass: bool = True, optimize: bool
 
     def hook(name: str, before: Module, after: Module) -> None:
         if every_pass and (name == "split-lanes" or _runs_alone(after)):
-            assert np.array_equal(_interpreted(after, seed), expected), f"{name} changes seed {seed}"
+            unlowered = name in OPTIMIZATIONS and not warps  # there a barrier too few is a race
+            assert np.array_equal(_interpreted(after, seed, clean=unlowered), expected), f"{name} changes seed {seed}"
 
     lowered = lower(module, hook=hook).module
     assert np.array_equal(_compiled(lowered, seed, optimize), expected), f"compiled code differs on seed {seed}"
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(16))
 def test_kernels_with_barriers(seed: int) -> None:
     check_kernel(seed, warps=False)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_kernels_with_warp_operations(seed: int) -> None:
     check_kernel(seed, warps=True)
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_optimised_code(seed: int) -> None:
     check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
 

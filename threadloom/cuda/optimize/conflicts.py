@@ -123,26 +123,18 @@ def _factored(index: Polynomial, threads: Threads) -> Polynomial:
 
 def _empty(one: Place, other: Place, threads: Threads, equal: Sequence[tuple[Polynomial, Polynomial]]) -> bool:
     """Whether no two different threads satisfy all of `equal` and the conditions."""
-    if any(_same_linear(mine, yours) for mine, yours in equal):
-        return True
     count = len(threads.ivs)
-    mine = {iv: f"a{index}" for index, iv in enumerate(threads.ivs)}
-    yours = {iv: f"b{index}" for index, iv in enumerate(threads.ivs)}
+    mine = {iv: f"a{index}" for index, iv in enumerate(threads.ivs)} | {_LINEAR: "a"}
+    yours = {iv: f"b{index}" for index, iv in enumerate(threads.ivs)} | {_LINEAR: "b"}
     parts = [f"0 <= {side}{index} < {threads.extent(index)}" for index in range(count) for side in "ab"]
+    parts += [f"0 <= {side} < {MOST_THREADS}" for side in "ab"] + ["a != b"]  # the numbers of different threads differ
     for left, right in equal:
-        if _LINEAR in left.atoms() | right.atoms():
-            continue
         parts.append(f"{_text(left, mine)} = {_text(right, yours)}")
     for place, names in ((one, mine), (other, yours)):
         parts += [text for condition in place.conditions if (text := _condition(condition, names)) is not None]
     different = " or ".join(f"a{index} != b{index}" for index in range(count))
-    variables = ", ".join(f"{side}{index}" for side in "ab" for index in range(count))
+    variables = ", ".join(["a", "b", *(f"{side}{index}" for side in "ab" for index in range(count))])
     return _isl_empty(f"{{ [{variables}] : {' and '.join(parts)} and ({different}) }}")
-
-
-def _same_linear(mine: Polynomial, yours: Polynomial) -> bool:
-    """Equal linear thread numbers mean the same thread."""
-    return _LINEAR in mine.atoms() and mine == yours and mine.atoms() == {_LINEAR}
 
 
 def _text(polynomial: Polynomial, names: Mapping[str, str]) -> str:
