@@ -49,15 +49,28 @@ def render_svg(timeline: Timeline, width: int = 1100, whole: bool = False) -> st
     return _Drawing(timeline, timeline if whole else beginning(timeline), width).text()
 
 
+def render_svg_pair(above: Timeline, below: Timeline, width: int = 1100, whole: bool = False) -> str:
+    """Two timelines of one program, such as planned above measured, on the same scale of cycles."""
+    shown = [timeline if whole else beginning(timeline) for timeline in (above, below)]
+    end = max(timeline.end_cycles for timeline in shown)
+    drawings = [_Drawing(full, part, width, end) for full, part in zip((above, below), shown, strict=True)]
+    texts = [drawing.text() for drawing in drawings]
+    heights = [drawing.y + 10 for drawing in drawings]
+    second = texts[1].replace("<svg ", f'<svg y="{heights[0]:.0f}" ', 1)
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{sum(heights):.0f}" '
+    return f'{head}viewBox="0 0 {width} {sum(heights):.0f}">\n{texts[0]}{second}</svg>\n'
+
+
 def color_of(bar: Bar, inner: int) -> str:
     """Tasks of the innermost loop by iteration, others in grey by their own instance."""
     return ITERATIONS[bar.instance % len(ITERATIONS)] if bar.loop == inner and inner else OUTER[bar.instance % 2]
 
 
 class _Drawing:
-    def __init__(self, timeline: Timeline, shown: Timeline, width: int):
+    def __init__(self, timeline: Timeline, shown: Timeline, width: int, end_cycles: float = 0.0):
         self.full, self.shown, self.width = timeline, shown, width
-        self.scale = (width - LEFT - RIGHT) / shown.end_cycles if shown.end_cycles else 0.0
+        self.end_cycles = end_cycles or shown.end_cycles
+        self.scale = (width - LEFT - RIGHT) / self.end_cycles if self.end_cycles else 0.0
         self.letters = task_letters(shown)
         self.inner = max((bar.loop for bar in timeline.bars), default=0)
         self.abbreviated: set[str] = set()
@@ -193,7 +206,7 @@ class _Drawing:
 
     def _axis(self, top: float) -> list[str]:
         """Vertical lines at round numbers of cycles."""
-        end, grid = self.shown.end_cycles, []
+        end, grid = self.end_cycles, []
         step = nice_step(max(1.0, end / 10))
         at = 0.0
         while at <= end:

@@ -11,12 +11,14 @@ from xml.etree import ElementTree
 import pytest
 from check_plans import GEMM_COSTS, gemm_core, gemm_hopper
 
+from threadloom.machine.devices import device
 from threadloom.sched.semantics import Trips
 from threadloom.sched.simulate_time import simulate_time
 from threadloom.sched.timeline import Rejected, Timeline, from_json
 from threadloom.sched.timeline_chrome import render_chrome
 from threadloom.sched.timeline_html import render_html
-from threadloom.sched.timeline_svg import render_svg
+from threadloom.sched.timeline_measured import ClockRecord, measured_timeline
+from threadloom.sched.timeline_svg import render_svg, render_svg_pair
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -76,3 +78,34 @@ def test_chrome_events_do_not_overlap_within_a_thread(gemm):
     assert {"producer", "worker0", "tma", "vec"} <= names
     assert any(e["ph"] == "C" and e["name"] == "smem" for e in trace["traceEvents"])
     assert trace["otherData"]["rejected"] == [{"what": "tiles", "reason": "too <large>", "count": 3}]
+
+
+def test_planned_above_measured():
+    """Clocks read around the instructions give a timeline in the planned one's format."""
+    program, machine = gemm_core(), device("cpu")
+    planned = simulate_time(program, GEMM_COSTS, Trips({0: (1,), 1: (3,)}))
+    body = next(s.instrs for s in program.sections if s.loop == 1)
+    records = [
+        ClockRecord(
+            "core", 1, position, i, 5000.0 + 1000 * i + 300 * position, 5000.0 + 1000 * i + 300 * position + 250
+        )
+        for i in range(3)
+        for position in range(len(body))
+    ]
+    measured = measured_timeline(program, machine, records)
+    assert measured.source == "measured" and measured.bars[0].start_cycles == 0.0
+    assert [b.task for b in measured.bars if b.row == "core"][:3] == ["load_a", "load_b", "dot"]
+    assert {row.name for row in measured.rows} == {"core", "fma", "lsu"}
+    root = ElementTree.fromstring(render_svg_pair(planned, measured))
+    assert len(root.findall(f"{SVG}svg")) == 2
+    words = " ".join(t.text for t in root.iter(f"{SVG}text"))
+    assert "simulated on cpu" in words and "measured on cpu" in words
+
+
+def test_measured_waits_become_stalls_where_they_last():
+    program = gemm_hopper()
+    records = [ClockRecord("worker0", 1, 0, i, 100.0 * i, 100.0 * i + (60 if i else 2)) for i in range(3)]
+    stalls = measured_timeline(program, device("h200"), records).stalls
+    assert [(s.instance, s.reason) for s in stalls] == [
+        (1, "dependence: load_a -> dot over a"), (2, "dependence: load_a -> dot over a"),
+    ]  # fmt: skip
