@@ -6,6 +6,15 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from threadloom.dtypes import *  # noqa: F403
+    from threadloom.errors import *  # noqa: F403
+    from threadloom.lang.annotations import *  # noqa: F403
+    from threadloom.lang.builtins import *  # noqa: F403
+    from threadloom.lang.kernel import kernel as kernel
+    from threadloom.lang.library import *  # noqa: F403
 
 __version__ = "0.1.0"
 
@@ -23,7 +32,7 @@ _HOME: dict[str, str] = {
     **dict.fromkeys(("CompileError", "InternalError", "ThreadloomError"), "threadloom.errors"),
 }
 
-__all__ = ["__version__", "bool_", *sorted(_HOME)]
+__all__ = ["__version__", *sorted(["bool_", *_HOME])]
 
 
 def __getattr__(name: str) -> object:

@@ -14,6 +14,7 @@ import numpy as np
 from threadloom.dtypes import ALL, Dtype, numpy_dtype, u4, u8
 from threadloom.errors import CompileError, slug
 
+_HOST = 1  # kDLCPU
 NOT_AN_ARRAY = slug("not-an-array", "an argument is not an array that can be used in place")
 
 
@@ -85,6 +86,11 @@ def _from_dlpack(thing: object, name: str) -> np.ndarray:
     try:
         return np.from_dlpack(thing)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        from threadloom.dlpack import from_capsule
+
+        extended = from_capsule(thing) if thing.__dlpack_device__()[0] == _HOST else None
+        if extended is not None:
+            return extended
         raise CompileError(NOT_AN_ARRAY, f"{name} cannot be used in place: {error}") from error
 
 

@@ -13,7 +13,7 @@ from threadloom.arrays import pack_u4, unpack_u4
 from threadloom.dtypes import u4
 from threadloom.lang.bind import Call
 from threadloom.tile.interp import interpret
-from threadloom.tile.ops import Access, Tensor
+from threadloom.tile.ops import Access, AxisKind, Tensor
 
 
 def launch(call: Call) -> None:
@@ -36,6 +36,14 @@ def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: b
             if tensor.dtype is u4 and call.arrays[tensor.name].size:
                 call.arrays[tensor.name][...] = pack_u4(logical[tensor.name])
     return tuple(logical[t.name] for t in outputs)
+
+
+def random_tiles(call: Call, seed: int) -> dict[str, int]:
+    """Tile sizes for the definition to run with: at most about five tiles along an axis."""
+    rng = np.random.default_rng(seed)
+    extents = {a.name: a.dim if isinstance(a.dim, int) else call.dims[a.dim] for a in call.kernel.axes}
+    tiled = [a.name for a in call.kernel.axes if a.kind is AxisKind.TILE]
+    return {name: int(rng.integers(max(1, extents[name] // 4), max(2, extents[name] + 2))) for name in tiled}
 
 
 def logical_arrays(call: Call, exact: bool = False) -> dict[str, np.ndarray]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +44,17 @@ def check(got: object, want: object, shape: dict[str, int], dtype: str = "") -> 
         name = dtype or next(t.name for t in ALL.values() if numpy_dtype(t) == ours.dtype)
         scale = float(np.abs(np.asarray(reference, np.float64)).max(initial=0))
         assert worst_error(ours, reference) <= bound(name, max(shape.values()), scale)
+
+
+@pytest.mark.parametrize(("name", "limit"), [("matmul", 12), ("flash_attention", 40)])
+def test_kernels_are_short(name: str, limit: int):
+    tree = ast.parse((FOLDER / f"{name}.py").read_text())
+    kernel = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == name)
+    assert kernel.end_lineno - kernel.decorator_list[0].lineno + 1 <= limit
+
+
+def test_an_example_runs_by_itself():
+    done = subprocess.run(
+        [sys.executable, FOLDER / "softmax.py"], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert re.search(r"largest error against float64 \d\.\d\de-\d\d", done.stdout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import ml_dtypes
 import numpy as np
@@ -376,6 +377,16 @@ def test_annotations_as_text_and_as_objects_are_the_same():
     text += "        out[m] = x[m]\n"
     plain, future = (kernel_from_text(head + text) for head in ("", "from __future__ import annotations\n"))
     assert plain.tile().tensors == future.tile().tensors
+
+
+def test_kernels_are_pickled_by_name():
+    assert pickle.loads(pickle.dumps(with_helpers)) is with_helpers
+
+
+def test_random_tile_sizes_by_seed():
+    want = np.maximum(X, 0) * 5 + 1
+    for seed in range(3):
+        np.testing.assert_allclose(with_helpers.interpret(X, tl.relu, tiles=seed), want, rtol=1e-6)
 
 
 def test_every_operation_knows_its_place():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from generators.kernel_text import kernel_from_text
 
 import threadloom as tl
 from threadloom.examples import flash_attention, matmul, softmax
@@ -72,3 +73,17 @@ def test_graph_means_the_same_as_the_kernel(module, granularity):
         graph = build_task_graph(call.kernel, granularity)
         interpret_graph(graph, call.arrays, call.scalars, call.dims, {"m": 5, "n": 4, "k": 3})
         np.testing.assert_array_equal(call.arrays["out"], want)
+
+
+def test_a_sliding_window_is_loaded_once():
+    kernel = kernel_from_text("""
+        @tl.kernel
+        def k(x: tl.Tensor["N", tl.f32], w: tl.Tensor["R", tl.f32]) -> tl.Tensor["N - R + 1", tl.f32]:
+            for i in tl.grid("N - R + 1"):
+                r = tl.axis("R")
+                out[i] = tl.dot(x[i + r], w[r])
+    """)
+    graph = build_task_graph(kernel.tile())
+    shapes = propagate(graph, {"i": 64}, {"R": 5})
+    assert work(graph.task("load_x"), shapes).bytes_loaded == 4 * (64 + 4)
+    assert shapes["x"] == (64, 5)

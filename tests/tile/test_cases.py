@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import threadloom as tl
+from threadloom.arrays import wrap
 from threadloom.examples.block_sparse_matmul import block_sparse_matmul
 from threadloom.examples.block_sparse_matmul import reference as block_sparse_reference
 from threadloom.examples.flash_attention import flash_attention
@@ -277,6 +278,28 @@ def test_anything_with_dlpack():
     a, b, bias = normal(9, 24), normal(24, 17), normal(17)
     got = matmul(Holder(a), Holder(b), bias)
     np.testing.assert_array_equal(got, matmul(a, b, bias))
+
+
+@pytest.mark.torch
+def test_dlpack_of_narrow_floats():
+    import torch
+
+    class Holder:
+        def __init__(self, tensor: torch.Tensor):
+            self.tensor = tensor
+
+        def __dlpack__(self, **kwargs: object) -> object:
+            return self.tensor.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    for dtype in (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2):
+        x = torch.arange(12).reshape(3, 4).to(dtype)
+        view = wrap(Holder(x.T), "x")
+        assert view.array.astype(float).tolist() == x.T.double().tolist()
+        view.array[1, 2] = 1
+        assert float(x[2, 1]) == 1  # the same memory
 
 
 def test_infinities_and_nan_go_where_numpy_sends_them():

@@ -34,6 +34,10 @@ class Kernel:
         self._parsed: dict[tuple[object, ...], Parsed] = {}
         functools.update_wrapper(self, function)
 
+    def __reduce__(self) -> str:
+        """Pickled by name, like the function it stands for."""
+        return self.function.__qualname__
+
     def __repr__(self) -> str:
         return f"<threadloom kernel {self.name}>"
 
@@ -95,15 +99,16 @@ class Kernel:
     def interpret(
         self,
         *args: object,
-        tiles: Mapping[str, int] | None = None,
+        tiles: Mapping[str, int] | int | None = None,
         exact: bool = False,
         **kwargs: object,
     ) -> object:
-        """Run the definition in NumPy: with the given tile sizes by axis (others whole), and in float64 throughout if
-        `exact` (float results are then float64 arrays)."""
-        from threadloom.launch import run_interpreter
+        """Run the definition in NumPy: with the given tile sizes by axis (others whole), or random ones from a seed;
+        and in float64 throughout if `exact` (float results are then float64 arrays)."""
+        from threadloom.launch import random_tiles, run_interpreter
 
         call = self.bind(*args, **kwargs)
+        tiles = random_tiles(call, tiles) if isinstance(tiles, int) else tiles
         made = run_interpreter(call, tiles, exact)
         if not exact:
             made = call.results

@@ -56,7 +56,7 @@ def work(task: STask, shapes: Shapes) -> Work:
                 dtype = op.a.type.dtype.name
                 macs[dtype] = macs.get(dtype, 0) + _dot_macs(op, shapes)
             case Load():
-                loaded += _bytes(op.result, shapes)
+                loaded += op.result.type.dtype.bytes_for(_loaded_elems(op, shapes))
             case Store() | AtomicAdd():
                 stored += op.value.type.dtype.bytes_for(_stored_elems(op, shapes))
             case Reduce() | Scan():
@@ -120,6 +120,19 @@ def _extents(values: tuple[Value, ...], shapes: Shapes) -> dict[str, int]:
 
 def _dot_macs(op: Dot, shapes: Shapes) -> int:
     return math.prod(_extents((op.a, op.b), shapes).values())
+
+
+def _loaded_elems(op: Load, shapes: Shapes) -> int:
+    """Distinct elements of the tensor: a window that slides (x[i + r]) covers less than the tile it fills."""
+    tile = _elems(op.result, shapes)
+    extents = _extents((op.result,), shapes)
+    box = 1
+    for subscript in op.subscripts:
+        if any(t.value is not None and t.value.type.axes for t in subscript.terms):
+            return tile  # gathered
+        reach = [abs(t.coefficient) * (extents.get(t.axis, 1) - 1) for t in subscript.terms if t.axis is not None]
+        box *= sum(reach) + 1
+    return min(tile, box)
 
 
 def _stored_elems(op: Store | AtomicAdd, shapes: Shapes) -> int:

@@ -31,12 +31,12 @@ def test_fraction_is_of_what_bounds_the_kernel(flops, bytes_, expected):
 
 
 def test_one_kernel(loom, tmp_path):
-    done = loom("demo", "copy", "--no-cuda", "--repeat", "1", "--to", "drawn", "--json", "out.json")
+    done = loom("demo", "copy_tiles", "--no-cuda", "--repeat", "1", "--to", "drawn", "--json", "out.json")
     assert done.returncode == 0, done.stderr + done.stdout
     record = json.loads((tmp_path / "out.json").read_text())
     assert record["schema"] == "threadloom.demo/1"
     (kernel,) = record["kernels"]
-    assert kernel["kernel"] == "copy" and kernel["agrees"] is True and kernel["tiles"]
+    assert kernel["kernel"] == "copy_tiles" and kernel["agrees"] is True and kernel["tiles"]
     assert kernel["fraction_of_peak"] > 0 and kernel["peak"] == "copy rate"
     assert all((tmp_path / name).stat().st_size for name in [*kernel["files"], record["page"]])
     assert "load_x" in done.stdout and "\x1b" not in done.stdout

@@ -6,7 +6,7 @@ import threadloom as tl
 
 
 @tl.kernel
-def copy(x: tl.Tensor["M", "N", "T"]) -> tl.Tensor["M", "N", "T"]:
+def copy_tiles(x: tl.Tensor["M", "N", "T"]) -> tl.Tensor["M", "N", "T"]:
     for m, n in tl.grid("M", "N"):
         out[m, n] = x[m, n]
 
@@ -30,7 +30,7 @@ def bytes_moved(M: int, N: int) -> int:
 def main() -> None:
     from _run import run_and_compare
 
-    run_and_compare(copy, inputs, reference, SHAPES[0])
+    run_and_compare(copy_tiles, inputs, reference, SHAPES[0])
 
 
 if __name__ == "__main__":
