@@ -1,0 +1,1 @@
+"""Timing operators beside their peers: `loom bench`."""

@@ -1,0 +1,96 @@
+"""Runs an operator's cases and puts the results beside the goals."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+from threadloom.bench.measure import Timing, alternate
+from threadloom.bench.operators import Case, Operator
+from threadloom.errors import CompileError, slug
+
+FORCED_BLAS = slug("forced-blas-core", "OPENBLAS_CORETYPE is set, so NumPy would not run at its own speed")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`ratio`: our speed over the fastest peer's, or of the copy rate; both by minima and by medians."""
+
+    case: str
+    ours: Timing
+    peers: dict[str, Timing]
+    copy_s: float
+    ratio_min: float
+    ratio_median: float
+    goal: float
+    flops: float
+    error: float
+
+    @property
+    def reached(self) -> bool:
+        return self.ratio_min >= self.goal
+
+
+def run_operator(operator: Operator, rounds: int, limit_s: float) -> list[Result]:
+    check_environment()
+    return [_run_case(make(), rounds, limit_s / len(operator.cases)) for make in operator.cases]
+
+
+def check_environment() -> None:
+    """A forced BLAS core would make NumPy slower or faster than users see it."""
+    if os.environ.get("OPENBLAS_CORETYPE"):
+        raise CompileError(
+            FORCED_BLAS, "OPENBLAS_CORETYPE is set", why="NumPy would run kernels for another core", try_="unset it"
+        )
+
+
+def _run_case(case: Case, rounds: int, limit_s: float) -> Result:
+    case.ours()
+    error = case.check() if case.check is not None else 0.0
+    candidates = {"ours": case.ours, **case.peers}
+    copy_bytes = int(case.copy_bytes) // 2
+    if copy_bytes:
+        candidates["copy"] = _copy(copy_bytes)
+    timings = alternate(candidates, rounds, limit_s)
+    ours = timings.pop("ours")
+    copy = timings.pop("copy", None)
+    rivals = [copy] if copy is not None else list(timings.values())
+    if not rivals:
+        ratios = (float("nan"), float("nan"))
+    else:
+        ratios = (min(t.min_s for t in rivals) / ours.min_s, min(t.median_s for t in rivals) / ours.median_s)
+    return Result(case.name, ours, timings, copy.min_s if copy else 0.0, *ratios, case.goal, case.flops, error)
+
+
+def _copy(bytes_: int):
+    """Our own non-temporal copy of that many bytes, on all cores."""
+    import numpy as np
+
+    from threadloom.bench.copy import copier
+
+    source, target = (np.zeros(bytes_ + 4096, np.uint8) for _ in range(2))
+    source[:], target[:] = 1, 2
+    begin = [-(-array.ctypes.data // 4096) * 4096 for array in (source, target)]
+    copy = copier()
+    keep = (source, target)
+    return lambda _keep=keep: copy(begin[1], begin[0], bytes_)
+
+
+def machine() -> dict[str, str | int]:
+    import numpy as np
+
+    from threadloom.targets.cpu.host import host_cpu
+
+    found = host_cpu()
+    versions: dict[str, str | int] = {
+        "cpu": found.target.cpu, "cores": found.cores, "vector_bytes": found.vector_bytes,
+        "python": platform.python_version(), "numpy": np.__version__,
+    }  # fmt: skip
+    try:
+        import torch
+
+        versions["torch"] = torch.__version__
+    except ImportError:
+        pass
+    return versions

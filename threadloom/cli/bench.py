@@ -1,0 +1,75 @@
+"""loom bench: an operator beside NumPy, PyTorch and the machine's own limits, in one run."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+from pathlib import Path
+
+from threadloom.bench.operators import OPERATORS
+from threadloom.bench.run import Result, machine, run_operator
+from threadloom.cli import json_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("operator", choices=[*OPERATORS, "all"], help="what to time")
+    parser.add_argument("--rounds", type=int, default=15, help="quiet bursts of each candidate (default 15)")
+    parser.add_argument("--limit", type=float, default=50.0, metavar="S", help="most seconds an operator takes")
+    json_output.add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    chosen = list(OPERATORS.values()) if args.operator == "all" else [OPERATORS[args.operator]]
+    results: list[Result] = []
+    for operator in chosen:
+        for result in run_operator(operator, args.rounds, args.limit):
+            print(line(result), flush=True)
+            results.append(result)
+    json_output.write(
+        args, "bench", 1, {"machine": machine(), "commit": commit(), "results": [record(r) for r in results]}
+    )
+    return 0
+
+
+def line(result: Result) -> str:
+    times = {"ours": result.ours, **result.peers}
+    shown = "  ".join(f"{name} {t.min_s * 1e3:.2f}/{t.median_s * 1e3:.2f} ms" for name, t in times.items())
+    if result.copy_s:
+        shown += f"  copy {result.copy_s * 1e3:.2f} ms"
+    rate = f"  {result.flops / result.ours.min_s / 1e9:.0f} GFLOP/s" if result.flops else ""
+    against = "of the copy rate" if result.copy_s else "of the fastest peer"
+    verdict = "reached" if result.reached else "not reached"
+    quiet = "" if result.ours.quiet else "  (the machine was never quiet)"
+    return (
+        f"{result.case}\n    {shown}{rate}\n    {result.ratio_min:.2f}x (median {result.ratio_median:.2f}x) {against},"
+        f" goal {result.goal}: {verdict}; error {result.error:.1e}{quiet}"
+    )
+
+
+def record(result: Result) -> dict[str, json_output.Json]:
+    def times(timing) -> dict[str, json_output.Json]:
+        return {"min_s": timing.min_s, "median_s": timing.median_s, "kept": timing.kept, "quiet": timing.quiet}
+
+    return {
+        "case": result.case,
+        "ours": times(result.ours),
+        "peers": {name: times(t) for name, t in result.peers.items()},
+        "copy_s": result.copy_s,
+        "ratio_min": json_output.finite(result.ratio_min),
+        "ratio_median": json_output.finite(result.ratio_median),
+        "goal": result.goal,
+        "reached": result.reached,
+        "error": result.error,
+    }
+
+
+def commit() -> str:
+    """The commit that was measured, where this is a checkout."""
+    try:
+        folder = Path(__file__).parent
+        found = subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5, check=False
+        )
+    except OSError:
+        return ""
+    return found.stdout.strip()
