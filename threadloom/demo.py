@@ -58,7 +58,7 @@ def kernels(names: list[str], peaks: Peaks, folder: Path, repeat: int) -> Iterat
 
 
 def show(chosen: Chosen, peaks: Peaks, folder: Path, repeat: int) -> Shown:
-    from threadloom.cli.json_output import write_whole
+    from threadloom.whole_file import write_whole
 
     machine = device("cpu")
     problem = planning_problem(chosen, None, "f32")

@@ -15,8 +15,9 @@ against the graph of the `.task` file beside it.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,23 +46,33 @@ class Stage:
     text: str
 
 
+def dump_call(call: Call, folder: Path) -> None:
+    """Write the stages of a call on this CPU below `folder` as they are made, so that a failing one leaves those before
+    it (the environment variable LOOM_DUMP)."""
+    from threadloom.whole_file import write_whole
+
+    taken = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
+    names = itertools.chain([call.kernel.name], (f"{call.kernel.name}-{n}" for n in itertools.count(2)))
+    own = folder / next(name for name in names if name not in taken)
+    for stage in cpu_stages(call, plan(call.kernel, _extents(call), device("cpu"))):
+        write_whole(own / stage.file, stage.text)
+
+
 def cpu_stages(
     call: Call, outcome: Outcome, machine: Device | None = None, target: CpuTarget | None = None
-) -> list[Stage]:
+) -> Iterator[Stage]:
     """All stages of a call on this CPU, or on the CPU that `machine` models and LLVM calls `target`."""
     from threadloom.par.text import print_module
     from threadloom.targets.cpu.emit import emit_llvm
     from threadloom.targets.cpu.host import host_cpu
     from threadloom.targets.cpu.jit import compile_assembly
 
+    yield from plan_stages(call.kernel, outcome.best)
     _, module = _lowered(call, outcome.best, machine)
+    yield Stage("04-par.par", print_module(module))
     llvm = emit_llvm(module)
-    return [
-        *plan_stages(call.kernel, outcome.best),
-        Stage("04-par.par", print_module(module)),
-        Stage("05-llvm.ll", llvm),
-        Stage("06-asm.s", compile_assembly(llvm, target or host_cpu().target)),
-    ]
+    yield Stage("05-llvm.ll", llvm)
+    yield Stage("06-asm.s", compile_assembly(llvm, target or host_cpu().target))
 
 
 def gpu_stages(kernel: Kernel, dims: dict[str, int], outcome: Outcome) -> list[Stage]:
@@ -122,7 +133,12 @@ def runner(path: Path, call: Call) -> Callable[[], None]:
 
 
 def _planned(source: Kernel | TaskGraph, call: Call) -> SProgram:
-    return plan(source, call.dims, device("cpu")).best
+    return plan(source, _extents(call), device("cpu")).best
+
+
+def _extents(call: Call) -> dict[str, int]:
+    """The extents to plan for: nothing is planned for an empty dimension."""
+    return {name: max(1, extent) for name, extent in call.dims.items()}
 
 
 def _read_program(path: Path, text: str, call: Call) -> SProgram:

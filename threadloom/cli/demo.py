@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.cli import UsageError, json_output
 from threadloom.cli.kernel_argument import example_names
+from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
             shown.append(next(results))
         _print_kernel(out, shown[-1])
     page = args.to / "index.html"
-    json_output.write_whole(page, demo.index_page(shown))
+    write_whole(page, demo.index_page(shown))
     cuda = None if args.no_cuda else _cuda(out)
     _print_summary(out, shown)
     if cuda is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from threadloom.cli import json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+from threadloom.whole_file import write_whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     if machine.arch == "cpu":
         call = bound_call(chosen, make_inputs(chosen, args.dtype))
         outcome = plan(call.kernel, call.dims, machine, args.policy)
-        stages = dump.cpu_stages(call, outcome)
+        stages = list(dump.cpu_stages(call, outcome))
         dims = call.dims
     else:
         problem = planning_problem(chosen, args.dtype, "f16")
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     folder = args.to or Path("out") / "dump" / f"{chosen.name}-{args.device}"
     stages += dump.report_stages(report, outcome, machine)
     for stage in stages:
-        json_output.write_whole(folder / stage.file, stage.text)
+        write_whole(folder / stage.file, stage.text)
     files = [str(folder / stage.file) for stage in stages]
     json_output.write(args, "dump", 1, {**report, "files": files})
     if args.json != "-":

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from threadloom.whole_file import write_whole
 
 # What JSON can hold; Mapping, so that TypedDicts and dicts of narrower values fit.
 Json = None | bool | int | float | str | list["Json"] | tuple["Json", ...] | Mapping[str, "Json"]
@@ -41,19 +41,3 @@ def finite(number: float) -> float | None:
     import math
 
     return number if math.isfinite(number) else None
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader, or a full disk, never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.cli import json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
     from threadloom.sched.check_findings import Finding
@@ -101,5 +102,5 @@ def _write(folder: Path, timeline: Timeline) -> list[Path]:
 
     texts = drawings(timeline)
     for name, text in texts.items():
-        json_output.write_whole(folder / name, text)
+        write_whole(folder / name, text)
     return [folder / name for name in texts]

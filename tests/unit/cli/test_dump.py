@@ -121,3 +121,11 @@ def test_a_broken_edit_is_the_editors_error(tmp_path, stage, old, new, slug):
 def test_missing_stage_is_one_message(loom):
     done = loom("run", "softmax", "--shape", "M=2,N=3", "--from", "nothing.par")
     assert (done.returncode, done.stderr.strip()) == (1, "loom: nothing.par: No such file or directory")
+
+
+def test_variable_dumps_every_compiled_kernel(loom, tmp_path):
+    done = loom("run", "softmax", "--shape", "M=3,N=5", "--repeat", "1", env={"LOOM_DUMP": "dumps"})
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "dumps" / "softmax").iterdir()) == STAGES
+    loom("run", "softmax", "--shape", "M=3,N=5", "--repeat", "1", env={"LOOM_DUMP": "dumps"})
+    assert sorted(p.name for p in (tmp_path / "dumps").iterdir()) == ["softmax", "softmax-2"]

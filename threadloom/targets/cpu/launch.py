@@ -12,9 +12,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
+from threadloom import env
 from threadloom.dtypes import u4
 from threadloom.lang.bind import Call
 from threadloom.machine.cpu import host
@@ -98,6 +100,10 @@ def _prepare(known: Known, call: Call) -> Ready:
     form = form_of(schedule, call.dims, arguments)
     compiled = known.compiled.get((id(schedule), form))
     if compiled is None:
+        if folder := env.read("LOOM_DUMP"):
+            from threadloom.dump import dump_call
+
+            dump_call(call, Path(folder))
         compiled = compile_schedule(schedule, form, target_of(host()))
         known.compiled[id(schedule), form] = compiled
     words = compiled.words

@@ -1,0 +1,26 @@
+"""A file is there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from threadloom.whole_file import write_whole
+
+
+def test_writes_into_new_folders_with_usual_permissions(tmp_path):
+    write_whole(tmp_path / "a" / "b.txt", "text\n")
+    assert (tmp_path / "a" / "b.txt").read_text() == "text\n"
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (tmp_path / "a" / "b.txt").stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_a_failure_keeps_the_old_file_and_leaves_nothing(tmp_path):
+    path = tmp_path / "b.txt"
+    write_whole(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "\ud800")
+    assert [p.name for p in tmp_path.iterdir()] == ["b.txt"]
+    assert path.read_text() == "old"
