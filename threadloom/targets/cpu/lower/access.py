@@ -186,6 +186,9 @@ class TensorAccess:
             if vector is None or (lanes.stride is None and lanes.offsets is None):
                 loaded: Operand = b.load(self.element, self._or_zeros(pointer, condition))
                 return widen(b, loaded, self.tensor.dtype)
+            if vector.count == 1 and mask is None and lanes.offsets is None:
+                one = b.load(self.element, self._or_zeros(pointer, condition))
+                return widen(b, b.splat(one, vector.lanes), self.tensor.dtype)
             mask = both(b, vector.mask, mask)
             if condition is not None:
                 mask = both(b, mask, b.splat(condition, vector.lanes))
@@ -226,6 +229,10 @@ class TensorAccess:
                 return
             if not isinstance(narrowed.type, Vector):
                 narrowed = b.splat(narrowed, vector.lanes)
+            if vector.count == 1 and mask is None and lanes.offsets is None:
+                # LLVM 22 stores four bytes for a masked store of truncated lanes of which one, known, is on
+                self._guarded_store(b.extract(narrowed, 0), pointer, condition)
+                return
             mask = both(b, vector.mask, mask)
             if condition is not None:
                 mask = both(b, mask, b.splat(condition, vector.lanes))

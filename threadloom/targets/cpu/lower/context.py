@@ -51,6 +51,7 @@ class Point:
     offset: int = 0
     lanes: int = 1
     mask: Operand | None = None
+    count: int | None = None  # how many lanes exist, where that is known
     values: dict[str, Register] = field(default_factory=dict)
     addresses: dict[str, Operand] = field(default_factory=dict)
 

@@ -198,9 +198,11 @@ class NestEmitter:
         b = self.c.b
         vector = nest.axis == self.axis
         unit = self.lanes if vector else 1
-        mask = first_lanes(b, b.sub(masked_to, index), self.lanes) if masked_to is not None else None
+        rest = b.sub(masked_to, index) if masked_to is not None else None
+        mask = first_lanes(b, rest, self.lanes) if rest is not None else None
+        count = int_value(rest) if rest is not None else None
         made = [
-            Point(b.ops, point, nest.axis, index, copy * unit, self.lanes if vector else 1, mask)
+            Point(b.ops, point, nest.axis, index, copy * unit, self.lanes if vector else 1, mask, count)
             for point in points
             for copy in range(copies)
         ]

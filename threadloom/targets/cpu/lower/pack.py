@@ -64,10 +64,8 @@ def _pack_transposed(c: Context, step: Pack) -> None:
     written, read = layout.last, step.axis
     if written is None or read not in layout.axes or written == read:
         raise InternalError(f"{step.value.name} is not transposed from {read} to {written}")
-    b = c.b
     others = [axis for axis in layout.axes if axis not in (written, read)]
     _loops(c, step, others, c.root())
-    del b
 
 
 def _loops(c: Context, step: Pack, others: list[str], point: Point) -> None:
@@ -107,9 +105,10 @@ def _block(c: Context, step: Pack, rows: list[Point], target: Point, index: Oper
     b, lanes = c.b, c.target.lanes
     evaluator = Evaluator(c)
     mask = first_lanes(b, rest, lanes) if rest is not None else None
+    count = int_value(rest) if rest is not None else None
     vectors = []
     for row in rows:
-        at = Point(b.ops, row, step.axis, index, 0, lanes, mask)
+        at = Point(b.ops, row, step.axis, index, 0, lanes, mask, count)
         vectors.append(widest(b, materialized(b, evaluator.value(step.value, at)), lanes))
     for offset, column in enumerate(transposed(b, vectors)):
         at = Point(b.ops, target, step.axis, index, offset)

@@ -1,0 +1,56 @@
+"""Random tile programs: compiled code agrees with the float64 meaning for every cut, at both widths."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from cpu_run import run_compiled
+from generators.tile_programs import program
+
+from threadloom.targets.cpu.host import host_cpu
+from threadloom.targets.cpu.schedule import AVX2, AVX512
+from threadloom.tolerance import bound, worst_error
+
+WIDTHS = {"avx2": (AVX2, "avx2"), "avx512": (AVX512, "avx512f")}
+QUICK = 24
+# seed, tiles: programs that once failed, each a kind of fault
+KEPT: list[tuple[int, dict[str, int]]] = [
+    (10, {"n": 2, "m": 11, "k": 3}),  # a gathered subscript was added before its axis was bound
+    (29, {"n": 24, "m": 1}),  # one lane of 16-bit elements: LLVM stored four bytes
+    (81, {"n": 8, "m": 1, "k": 2}),
+    (1, {}),  # atomic additions have no lanes
+]
+
+
+def check(seed: int, tiles: dict[str, int] | None, width: str) -> None:
+    target, feature = WIDTHS[width]
+    if not host_cpu().has(feature):
+        pytest.skip(f"this machine has no {feature}")
+    p = program(seed)
+    exact = p.kernel.interpret(**p.arguments, exact=True)
+    call = p.kernel.bind(**p.arguments)
+    dtype = call.kernel.tensors[-1].dtype.name
+    lowest = max((dtype, *p.dtypes()), key=lambda d: bound(d, 1))
+    got = run_compiled(call, target, tiles=p.tiles if tiles is None else tiles)[-1]
+    assert worst_error(got, exact) <= bound(lowest, p.reduction_length, 4.0), p.text
+
+
+@pytest.mark.parametrize("seed", range(QUICK))
+def test_programs(seed: int):
+    """Alternately as the program is cut, with a cut of its own, and with large tiles."""
+    rng = random.Random(seed)
+    cuts = (None, {axis: rng.choice((1, 2, 8, 16, 24, 40)) for axis in program(seed).tiles}, {})
+    check(seed, cuts[seed % 3], ("avx512", "avx2")[seed % 2])
+
+
+@pytest.mark.parametrize(("seed", "tiles"), KEPT, ids=str)
+def test_programs_that_failed_once(seed: int, tiles: dict[str, int]):
+    check(seed, tiles, "avx512")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(QUICK, 300))
+def test_more_programs(seed: int):
+    for width in WIDTHS:
+        check(seed, None, width)
