@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Device
+from threadloom.sched.align_workers import align_workers
 from threadloom.sched.assemble import assemble
 from threadloom.sched.bounds import UNBOUNDED, choose_slots, lower_bounds
 from threadloom.sched.costs import Measured
@@ -152,6 +153,8 @@ def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
             planned = None if slots is None else serial(problem, slots)
         else:
             planned = scheduler(problem)
+            if planned is not None and problem.queues():
+                planned = align_workers(problem, planned)
         if planned is None:
             return Rejected(made.partition, "no-schedule", "no order of the sTasks fits the buffers")
         schedules[loop.id] = planned

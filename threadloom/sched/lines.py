@@ -104,22 +104,48 @@ def _straight(loop: Loop, graph: TaskGraph, placement: Placement, role: str, act
 
 
 def _modulo(loop: Loop, graph: TaskGraph, placement: Placement, role: str, made: Modulo) -> Line:
-    """Roles of one kind share the moment from which stages count, so that turns between them stay in step."""
-    kind = next(r.kind for r in placement.roles if r.name == role)
-    peers = {r.name for r in placement.roles if r.kind == kind}
-    starts = {n.name: s for n, s in zip(made.problem.nodes, made.starts, strict=True)}
-    base = min((starts[n.name] for n in made.problem.nodes if n.role in peers), default=0)
-    ends = {(n.task, n.role): starts[n.name] + max(u.cycles for u in n.uses) for n in made.problem.nodes}
+    """The role's part of the schedule, cut where its pass begins (`_cut`)."""
+    nodes = made.problem.nodes
+    starts = {n.name: s for n, s in zip(nodes, made.starts, strict=True)}
+    ends = {(n.task, n.role): starts[n.name] + max(u.cycles for u in n.uses) for n in nodes}
+    own = [(starts[n.name], number, n) for number, n in enumerate(nodes) if n.role == role and n.issued_by < 0]
+    begin = _cut([(start, node.is_issue) for start, _, node in own], made.ii)
+    first = min(((start - begin) // made.ii for start, _, _ in own), default=0)
+    offset = _offset(made, placement, role, begin)
     placed = []
-    for number, node in enumerate(made.problem.nodes):
-        if node.role == role and node.issued_by < 0:
-            at = starts[node.name] - base
-            placed.append((at % made.ii, number, at // made.ii, node))
+    for start, number, node in own:
+        stage, phase = divmod(start - begin, made.ii)
+        placed.append((phase, number, stage - first, node))
     items = []
     for phase, _, stage, node in sorted(placed, key=lambda p: (p[0], p[1])):
         busy = ends[node.task, node.role] - starts[node.name]  # until its execution leaves the unit
-        items.append(Item(Issue(node.task, node.seu.name, node.method, stage), phase, phase + busy))
+        issue = Issue(node.task, node.seu.name, node.method, stage)
+        items.append(Item(issue, offset + phase, offset + phase + busy))
     scalars = [t.name for t in graph.tasks if t.loop == loop.id and t.kind is Kind.SCALAR]
-    first = min((item.stage for item in items), default=0)
-    lead = [Item(_issue(s, placement, first)) for s in scalars]
+    lead = [Item(_issue(s, placement, min((item.stage for item in items), default=0))) for s in scalars]
     return Line(loop.id, role, made.ii, [*lead, *items])
+
+
+def _cut(own: list[tuple[int, bool]], ii: int) -> int:
+    """The start time at which the role's pass begins: few stages, then with a product that the role queues (what is
+    queued together stands together then), then early. `own`: (start, is an issue to a queue)."""
+
+    def cost(begin: int, is_issue: bool) -> tuple[int, bool, int]:
+        stages = [(start - begin) // ii for start, _ in own]
+        before = max((p for p in own if (p[0] - begin) % ii), key=lambda p: (p[0] - begin) % ii, default=None)
+        heads = is_issue and (before is None or not before[1])
+        return max(stages) - min(stages), not heads, begin
+
+    return min((cost(start, is_issue) for start, is_issue in own), default=(0, False, 0))[2]
+
+
+def _offset(made: Modulo, placement: Placement, role: str, begin: int) -> int:
+    """When the role's passes begin after those of the first role of its kind, less than one interval."""
+    kind = next(r.kind for r in placement.roles if r.name == role)
+    first = next(r.name for r in placement.roles if r.kind == kind)
+    peer = [
+        (start, n.is_issue)
+        for n, start in zip(made.problem.nodes, made.starts, strict=True)
+        if n.role == first and n.issued_by < 0
+    ]
+    return (begin - _cut(peer, made.ii)) % made.ii

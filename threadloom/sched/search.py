@@ -82,8 +82,12 @@ def plan(
     limit_s: float = 2.0,
     measured: Measured | None = None,
     only: Partition | None = None,
+    breadth: int = 0,
 ) -> Outcome:
-    """The best sProgram of `kernel` for the extents `dims` on `device`, by the model. `only`: this partition alone."""
+    """The best sProgram of `kernel` for the extents `dims` on `device`, by the model.
+
+    `only`: this partition alone; `breadth`: schedule so many partitions, though the model says that they cannot win.
+    """
     if policy not in POLICIES:
         raise CompileError(
             UNKNOWN_POLICY, f"there is no policy called {policy!r}", try_=f"one of {', '.join(POLICIES)}"
@@ -94,7 +98,7 @@ def plan(
     fitting, rejected, total = _bounded(contexts, only)
     if not fitting:
         raise _nowhere(contexts[0].graph, machine, rejected)
-    scheduled, more = _search(fitting, policy, started + limit_s)
+    scheduled, more = _search(fitting, policy, started + limit_s, breadth)
     rejected += more
     if not scheduled:
         raise _nowhere(contexts[0].graph, machine, rejected)
@@ -190,7 +194,9 @@ def _bounded(contexts: list[Context], only: Partition | None) -> tuple[list[Cand
     return fitting, rejected, total
 
 
-def _search(fitting: list[Candidate], policy: str, deadline: float) -> tuple[list[Candidate], list[Rejected]]:
+def _search(
+    fitting: list[Candidate], policy: str, deadline: float, breadth: int
+) -> tuple[list[Candidate], list[Rejected]]:
     scheduler = _scheduler(policy, deadline)
     if policy == "decoupled":
         ranked = sorted(fitting, key=lambda c: c.serial_ns)
@@ -203,10 +209,10 @@ def _search(fitting: list[Candidate], policy: str, deadline: float) -> tuple[lis
         if policy == "decoupled" and done:
             rejected.append(Rejected(made.partition, "tiles-first", "another tile was chosen before any order"))
             continue
-        if made.floor_ns >= best:
+        if made.floor_ns >= best and len(done) >= breadth:
             rejected.append(Rejected(made.partition, "bound", f"at least {made.floor_ns:.0f} ns, best {best:.0f} ns"))
             continue
-        if len(done) >= MOST_SCHEDULED or (len(done) >= LEAST_SCHEDULED and time.monotonic() > deadline):
+        if len(done) >= max(MOST_SCHEDULED, breadth) or (len(done) >= LEAST_SCHEDULED and time.monotonic() > deadline):
             rejected.append(Rejected(made.partition, "time-limit", f"after {len(done)} partitions with better bounds"))
             continue
         planned = schedule(made, scheduler)

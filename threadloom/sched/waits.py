@@ -303,7 +303,30 @@ class Synchronizer:
         iteration, at, dep = max(points, key=lambda p: p[:2])
         buffer = self.buffers[dep.tile, ""]
         reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, buffer.name)
-        line.items[at].after.append(Arrive(f"empty.{buffer.name}", reason, iteration))
+        arrive = Arrive(f"empty.{buffer.name}", reason, iteration)
+        waited = self._own_wait(line, at, dep)
+        if waited is not None:  # free at once what the item itself has waited for, before its work
+            line.items[at].before.insert(waited + 1, arrive)
+        else:
+            line.items[at].after.append(arrive)
+
+    def _own_wait(self, line: Line, at: int, dep: Dependence) -> int | None:
+        """Place among what stands before item `at` of its wait for the asynchronous reader `dep.edge.dst`, None where
+        the reader is known to be done only later."""
+        if self.seu(dep.edge.dst).completion not in GROUPS:
+            return None
+        signal, came = self.group(dep.edge.dst), self.position(line.loop, line.role, dep.edge.dst)
+        if isinstance(line.items[came].instr, Inner):
+            return None
+        later, found = self._when_done(line, came, signal)
+        if found != at or not self._waits_for(line, signal, came, later, at):
+            return None
+        covering = self._groups_between(line, signal, came, later, at)
+        return next(
+            n
+            for n, k in enumerate(line.items[at].before)
+            if isinstance(k, Wait) and k.signal == signal and k.pending <= covering
+        )
 
     def _done_point(self, line: Line, dep: Dependence) -> tuple[int, int, Dependence]:
         """(iteration in stages, item after which) at which the reader is known to be done."""
@@ -381,13 +404,15 @@ class Synchronizer:
                 if isinstance(item.instr, Issue) and self.seu(item.task).completion is Completion.MMA_GROUP:
                     users.setdefault(item.instr.seu, []).append((item.start, role, item))
         for unit, found in users.items():
-            found.sort(key=lambda f: f[0])
+            ii = lines[found[0][1]].ii
+            found.sort(key=lambda f: f[0] % ii)
             if len({role for _, role, _ in found}) < 2:
                 continue
-            for at, (phase, role, item) in enumerate(found):
-                next_phase, next_role, following = found[(at + 1) % len(found)]
+            for at, (start, role, item) in enumerate(found):
+                next_start, next_role, following = found[(at + 1) % len(found)]
                 if next_role != role:
-                    self._hand_over(loop, unit, (role, item), (next_role, following), int(next_phase <= phase))
+                    passes = max(0, (start - next_start) // ii + 1)  # the first pass of the taker that starts later
+                    self._hand_over(loop, unit, (role, item), (next_role, following), passes)
 
     def _hand_over(self, loop: int, unit: str, giver: tuple[str, Item], taker: tuple[str, Item], wraps: int) -> None:
         (from_role, item), (to_role, following) = giver, taker

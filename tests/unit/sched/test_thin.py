@@ -16,7 +16,9 @@ ATTENTION = {"B": 4, "H": 16, "S": 4096, "T": 4096}
 
 
 @pytest.mark.parametrize("name", ["h100", "h200", "a100", "mi300x"])
-@pytest.mark.parametrize(("graph", "dims"), [(graphs.matmul(), MATMUL), (graphs.attention(), ATTENTION)], ids=str)
+@pytest.mark.parametrize(
+    ("graph", "dims"), [(graphs.matmul(), MATMUL), (graphs.attention(), ATTENTION)], ids=["matmul", "attention"]
+)
 def test_plans_are_proved(name, graph, dims):
     outcome = plan(graph, dims, name)
     assert check(outcome.best, device(name)) == []

@@ -116,12 +116,12 @@ def _prepare(known: Known, call: Call) -> Ready:
 
 
 def _schedule(known: Known, call: Call) -> CpuSchedule:
-    from threadloom.sched.search import plan
+    from threadloom.sched.reuse import program_for
 
     bucket = tuple(_bucket(extent) for extent in call.dims.values())
     if bucket not in known.schedules:
         dims = {name: max(1, extent) for name, extent in call.dims.items()}
-        known.schedules[bucket] = cpu_schedule(plan(call.kernel, dims, host()).best)
+        known.schedules[bucket] = cpu_schedule(program_for(call.kernel, dims, host()).program)
     return known.schedules[bucket]
 
 

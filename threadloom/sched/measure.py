@@ -1,0 +1,153 @@
+"""Measures plans in a worker process, which may crash, hang or be killed without harm to the caller.
+
+One worker serves many jobs (imports and code caches stay warm). It gets a job as one line of JSON on its standard input
+(kernel text, extents, device, recipe of the plan) and answers with one line: the time, or why there is none. A worker
+that says nothing in time is killed; so is one that dies; the next job gets a new one, so a bad plan costs one answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from threadloom.machine.model import Device
+from threadloom.sched.reuse import Recipe, recipe_text
+from threadloom.store import PlanTime
+from threadloom.tile.ops import Kernel
+
+WORKER = "threadloom.sched.measure_worker"
+TIMEOUT_S = 30.0  # for one plan: compile, warm up and measure
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is measured. `device`: a model's name; `index_arrays`: file with the values of integer tensors (offsets,
+    tables), without which a kernel's loops would run over nonsense; float tensors are made up by the worker."""
+
+    kernel: str
+    dims: dict[str, int]
+    device: str
+    scalars: dict[str, float]
+    index_arrays: str
+
+
+class Measurer:
+    """Use as a context manager; `measure` never raises for what a plan does."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dims: dict[str, int],
+        device: Device,
+        arrays: Mapping[str, np.ndarray] | None = None,
+        scalars: Mapping[str, float] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        worker: str = WORKER,
+    ):
+        from threadloom.tile.text import print_kernel
+
+        self._timeout_s, self._worker = timeout_s, worker
+        self._folder = tempfile.TemporaryDirectory(prefix="threadloom-measure-")
+        file = Path(self._folder.name) / "indices.npz"
+        whole = {n: a for n, a in (arrays or {}).items() if a.dtype.kind in "iub"}
+        np.savez(file, **whole)
+        self._job = Job(print_kernel(kernel), dict(dims), device.name, dict(scalars or {}), str(file))
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Measurer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._folder.cleanup()
+
+    def stop(self) -> None:
+        """Kill the worker, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+
+    def measure(self, recipe: Recipe) -> PlanTime:
+        text = recipe_text(recipe)
+        job = self._job
+        line = json.dumps(
+            {
+                "kernel": job.kernel,
+                "dims": job.dims,
+                "device": job.device,
+                "scalars": job.scalars,
+                "index_arrays": job.index_arrays,
+                "recipe": text,
+            }
+        )
+        answer = self._ask(line)
+        if answer is None:
+            return PlanTime(text, "timeout", 0.0, f"no answer within {self._timeout_s:.0f} s")
+        if "ns" not in answer:
+            return PlanTime(text, "failed", 0.0, answer.get("error", "no reason given"))
+        return PlanTime(text, "ok", float(answer["ns"]))
+
+    def _ask(self, line: str) -> dict | None:
+        """The worker's answer; None where it did not come in time."""
+        process = self._running()
+        try:
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
+        except OSError:
+            self.stop()
+            return {"error": "the worker died before it took the plan"}
+        reply = self._read_line(process)
+        if reply is None:
+            self.stop()
+            return None
+        if not reply:
+            code = process.wait()
+            self.stop()
+            return {"error": f"the worker died (exit status {code})"}
+        try:
+            return json.loads(reply)
+        except json.JSONDecodeError:
+            self.stop()
+            return {"error": f"the worker answered nonsense: {reply[:80]!r}"}
+
+    def _read_line(self, process: subprocess.Popen[str]) -> str | None:
+        """One line; "" where the worker died; None where the time is over."""
+        deadline = time.monotonic() + self._timeout_s
+        got = b""
+        with selectors.DefaultSelector() as ready:
+            ready.register(process.stdout, selectors.EVENT_READ)
+            while not got.endswith(b"\n"):
+                left = deadline - time.monotonic()
+                if left <= 0 or not ready.select(left):
+                    return None
+                chunk = os.read(process.stdout.fileno(), 65536)
+                if not chunk:
+                    return ""
+                got += chunk
+        return got.decode(errors="replace")
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None or self._process.poll() is not None:
+            self.stop()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", self._worker],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+        return self._process

@@ -1,0 +1,152 @@
+"""Plans from the store: exact, borrowed from another shape, or made by the model.
+
+A measured time never leaves its shape. A plan may: the partition that won for a shape in the same bucket (every
+dimension within a factor of two) is scheduled and proved for the new shape, and taken if the model does not prefer its
+own by more than a tenth. The outcome says where the plan came from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+
+from threadloom.errors import CompileError
+from threadloom.machine.model import Device
+from threadloom.sched.ops import AxisTile, Partition, SProgram
+from threadloom.sched.search import Outcome, plan
+from threadloom.store import Key, Store, StoredPlan, dumps, parse_shape, shape_text
+from threadloom.tile.ops import Kernel
+
+BUCKET = 2.0  # greatest ratio of a dimension between two shapes of a bucket
+WORSE = 1.1  # how much slower than the model's own plan a borrowed one may be predicted
+
+
+class Origin(StrEnum):
+    TUNED = "tuned"  # measured on this shape
+    BORROWED = "borrowed"  # tuned on another shape, checked and accepted for this one
+    MODEL = "model"  # never measured
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """`borrowed_from`: the other shape's text; `measured_ns`: only for a tuned plan."""
+
+    program: SProgram
+    origin: Origin
+    borrowed_from: str = ""
+    measured_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a plan is made again from: everything else follows from the model."""
+
+    partition: Partition
+    policy: str
+    granularity: str
+
+
+def choose(kernel: Kernel, dims: dict[str, int], device: Device, store: Store | None) -> Chosen:
+    """The plan to run for this shape, without measuring anything."""
+    key = key_of(kernel, dims, device)
+    if store is not None and (stored := store.plan(key)) is not None:
+        program = _remade(kernel, dims, device, stored)
+        if program is not None:
+            return Chosen(program, Origin.TUNED, measured_ns=stored.ns)
+    own = plan(kernel, dims, device)
+    for stored in _bucket(store, key, dims):
+        program = _remade(kernel, dims, device, stored)
+        if program is not None and program.predicted_ns <= own.best.predicted_ns * WORSE:
+            decisions = (*program.decisions, ("borrowed_from", stored.shape))
+            return Chosen(replace(program, decisions=decisions), Origin.BORROWED, borrowed_from=stored.shape)
+    return Chosen(own.best, Origin.MODEL)
+
+
+def _bucket(store: Store | None, key: Key, dims: dict[str, int]) -> list[StoredPlan]:
+    """Plans of near shapes, nearest first."""
+    near = []
+    for stored in store.plans_of_other_shapes(key) if store is not None else ():
+        other = parse_shape(stored.shape)
+        ratios = [max(other[d], n) / max(1, min(other[d], n)) for d, n in dims.items() if d in other]
+        if other.keys() == dims.keys() and max(ratios, default=1.0) <= BUCKET:
+            near.append((sum(ratios), stored.shape, stored))
+    return [stored for _, _, stored in sorted(near, key=lambda n: n[:2])]
+
+
+def _remade(kernel: Kernel, dims: dict[str, int], device: Device, stored: StoredPlan) -> SProgram | None:
+    """The stored plan for these extents; None where it does not fit them (or an older version made it)."""
+    try:
+        recipe = recipe_from_text(stored.plan)
+        return remake(kernel, dims, device, recipe).best
+    except (CompileError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remake(kernel: Kernel, dims: dict[str, int], device: Device, recipe: Recipe) -> Outcome:
+    """Schedule and prove one partition."""
+    granularity = recipe.granularity or None
+    return plan(kernel, dims, device, recipe.policy, granularity, only=recipe.partition)
+
+
+# ---------------------------------------------------------------- texts and keys
+
+
+def recipe_text(recipe: Recipe) -> str:
+    return dumps(asdict(recipe))
+
+
+def recipe_from_text(text: str) -> Recipe:
+    record = json.loads(text)
+    partition = dict(record["partition"])
+    tiles = tuple(AxisTile(**t) for t in partition.pop("tiles"))
+    lists = {k: tuple(v) if isinstance(v, list) else v for k, v in partition.items()}
+    return Recipe(Partition(tiles, **lists), record["policy"], record["granularity"])
+
+
+def recipe_of(program: SProgram) -> Recipe:
+    granularity = next((value for key, value in program.decisions if key == "granularity"), "")
+    return Recipe(program.partition, program.policy.partition(":")[0], granularity)
+
+
+def key_of(kernel: Kernel, dims: dict[str, int], device: Device) -> Key:
+    dtypes = ",".join(f"{t.name}:{t.dtype.name}" for t in kernel.tensors)
+    return Key(device_key(device), kernel_digest(kernel), shape_text(dims), dtypes)
+
+
+def kernel_digest(kernel: Kernel) -> str:
+    """The kernel's name and a digest of its text: another text is another kernel."""
+    from threadloom.tile.text import print_kernel
+
+    return f"{kernel.name}-{hashlib.sha256(print_kernel(kernel).encode()).hexdigest()[:16]}"
+
+
+def device_key(device: Device) -> str:
+    """The device that times belong to: a CPU is told apart by what its times depend on."""
+    if device.arch != "cpu":
+        return device.name
+    sizes = [f"{m.name}{int(m.capacity_bytes.value)}" for m in device.memories]
+    return "-".join(["cpu", f"x{device.eu_count}", f"v{device.fact('vector_bytes')}", *sizes])
+
+
+_warned: set[str] = set()
+
+
+def program_for(kernel: Kernel, dims: dict[str, int], device: Device) -> Chosen:
+    """What a call runs: the stored plan, a borrowed one, or the model's. A store that cannot be used is told once and
+    then done without: it must not keep a kernel from running."""
+    from threadloom.store import open_store
+
+    try:
+        store = open_store()
+    except CompileError as error:
+        store = None
+        if str(error) not in _warned:
+            _warned.add(str(error))
+            print(f"threadloom: {error}", file=sys.stderr)
+    if store is None:
+        return choose(kernel, dims, device, None)
+    with store:
+        return choose(kernel, dims, device, store)
