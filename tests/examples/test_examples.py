@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from threadloom.dtypes import ALL, numpy_dtype
-from threadloom.tile.ops import AxisKind
 from threadloom.tolerance import bound, worst_error
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -31,11 +30,9 @@ def test_example(name: str, shape: dict[str, int]):
     rng = np.random.default_rng(0)
     arguments = module.inputs(rng, **shape)
     want = module.reference(**arguments)
-    axes = kernel.bind(**arguments).kernel.axes
-    tiles = {a.name: int(rng.integers(1, 9)) for a in axes if a.kind is AxisKind.TILE}
     check(kernel(**arguments), want, shape)
-    check(kernel.interpret(**arguments, tiles=tiles), want, shape)
-    check(kernel.interpret(**arguments, tiles=tiles, exact=True), want, shape, "f64")
+    check(kernel.interpret(**arguments, tiles=1), want, shape)
+    check(kernel.interpret(**arguments, tiles=2, exact=True), want, shape, "f64")
 
 
 def check(got: object, want: object, shape: dict[str, int], dtype: str = "") -> None:

@@ -68,10 +68,10 @@ def test_graph_means_the_same_as_the_kernel(module, granularity):
     kernel = getattr(module, module.__name__.split(".")[-1])
     for shape in module.SHAPES:
         arguments = module.inputs(np.random.default_rng(1), **shape)
-        want = kernel.interpret(**arguments, tiles={"m": 5, "n": 4, "k": 3})
+        want = kernel.interpret(**arguments, tiles={"m": 13, "n": 11, "k": 9})
         call = kernel.bind(**arguments)
         graph = build_task_graph(call.kernel, granularity)
-        interpret_graph(graph, call.arrays, call.scalars, call.dims, {"m": 5, "n": 4, "k": 3})
+        interpret_graph(graph, call.arrays, call.scalars, call.dims, {"m": 13, "n": 11, "k": 9})
         np.testing.assert_array_equal(call.arrays["out"], want)
 
 

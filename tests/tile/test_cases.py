@@ -24,7 +24,6 @@ from threadloom.examples.matmul import matmul
 from threadloom.examples.softmax import reference as softmax_reference
 from threadloom.examples.softmax import softmax
 from threadloom.lang.kernel import Kernel
-from threadloom.tile.ops import AxisKind
 from threadloom.tolerance import bound, worst_error
 
 RNG = np.random.default_rng(7)
@@ -38,9 +37,8 @@ def check(kernel: Kernel, want: np.ndarray, length: int, dtype: str = "f32", **a
     """The call, and the definition under two cuts, lie within the tolerance."""
     limit = bound(dtype, length, float(np.abs(want).max(initial=0)))
     assert worst_error(kernel(**arguments), want) <= limit
-    axes = [a.name for a in kernel.bind(**arguments).kernel.axes if a.kind is AxisKind.TILE]
-    for size in (16, 5):
-        assert worst_error(kernel.interpret(**arguments, tiles=dict.fromkeys(axes, size)), want) <= limit
+    for seed in (1, 2):  # of the tile sizes
+        assert worst_error(kernel.interpret(**arguments, tiles=seed), want) <= limit
 
 
 # ---------------------------------------------------------------- 1: reuse of a buffer under pipelining
