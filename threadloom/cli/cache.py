@@ -29,7 +29,7 @@ class Kind:
 
 KINDS = (
     Kind("code", "compiled code, by content", ("objects/*.object", "objects/.writing-*")),
-    Kind("plans", "tuned plans and measurements", ("store.sqlite", "store.sqlite-*")),
+    Kind("plans", "tuned plans and measurements", ("store.sqlite", "store.sqlite-*", "store.sqlite.bad-*")),
 )
 
 
