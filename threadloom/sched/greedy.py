@@ -65,7 +65,7 @@ def run(problem: Problem, slots: dict[str, int], key: str) -> Modulo | None:
         elif not plan.advance():
             break
     complete = all(plan.instances(n) == UNROLL for n in nodes)
-    return plan._folded() if complete else None  # incomplete: a deadlock of slots
+    return plan.folded() if complete else None  # incomplete: a deadlock of slots
 
 
 def _weights(problem: Problem) -> tuple[list[int], list[int]]:

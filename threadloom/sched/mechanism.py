@@ -110,7 +110,7 @@ class Plan:
     def finish(self) -> Modulo:
         """Fold the trace into a modulo schedule; the serial order where the trace does not repeat."""
         bounds = lower_bounds(self.problem)
-        made = self._folded() or serial(self.problem, self.slots)
+        made = self.folded() or serial(self.problem, self.slots)
         return Modulo(self.problem, made.ii, made.starts, made.slots, made.policy, made.order, bounds)
 
     # ------------------------------------------------ queries for policies
@@ -209,7 +209,7 @@ class Plan:
             self._busy[use.resource].append((at, at + use.cycles, use.demand))
         return placed
 
-    def _folded(self) -> Modulo | None:
+    def folded(self) -> Modulo | None:
         """Fold around the middle of the trace, or around a neighbour where that order contradicts itself."""
         length = min((len(p) for p in self._placed), default=0)
         if length < 3:

@@ -77,7 +77,7 @@ def plan(
     kernel: Kernel | TaskGraph,
     dims: dict[str, int],
     device: str | Device,
-    policy: str = "joint",
+    policy: str | Scheduler = "joint",
     granularity: str | None = None,
     limit_s: float = 2.0,
     measured: Measured | None = None,
@@ -86,9 +86,10 @@ def plan(
 ) -> Outcome:
     """The best sProgram of `kernel` for the extents `dims` on `device`, by the model.
 
-    `only`: this partition alone; `breadth`: schedule so many partitions, though the model says that they cannot win.
+     `policy`: one of POLICIES, or a scheduling function of your own (docs/howto-policy.md); `only`: this partition
+    alone; `breadth`: schedule so many partitions, though the model says that they cannot win.
     """
-    if policy not in POLICIES:
+    if isinstance(policy, str) and policy not in POLICIES:
         raise CompileError(
             UNKNOWN_POLICY, f"there is no policy called {policy!r}", try_=f"one of {', '.join(POLICIES)}"
         )
@@ -114,7 +115,7 @@ def plan(
     return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, spent > limit_s, reasons)
 
 
-def _best_program(scheduled: list[Candidate], policy: str, rejected: list[Rejected]) -> SProgram | None:
+def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected: list[Rejected]) -> SProgram | None:
     """The first proved plan; by simulation where the static prediction is doubtful, else by prediction.
 
     `scheduled` is left in that order, without what was refused.
@@ -132,7 +133,7 @@ def _best_program(scheduled: list[Candidate], policy: str, rejected: list[Reject
     return None
 
 
-def _program(made: Candidate, policy: str) -> SProgram:
+def _program(made: Candidate, policy: str | Scheduler) -> SProgram:
     prefetch, decisions = decide(made)
     program = program_of(made, _policy_name(made, policy), prefetch, decisions)
     return replace(program, predicted_ns=made.simulated_ns) if made.simulated_ns else program
@@ -195,7 +196,7 @@ def _bounded(contexts: list[Context], only: Partition | None) -> tuple[list[Cand
 
 
 def _search(
-    fitting: list[Candidate], policy: str, deadline: float, breadth: int
+    fitting: list[Candidate], policy: str | Scheduler, deadline: float, breadth: int
 ) -> tuple[list[Candidate], list[Rejected]]:
     scheduler = _scheduler(policy, deadline)
     if policy == "decoupled":
@@ -224,7 +225,9 @@ def _search(
     return done, rejected
 
 
-def _scheduler(policy: str, deadline: float) -> Scheduler:
+def _scheduler(policy: str | Scheduler, deadline: float) -> Scheduler:
+    if not isinstance(policy, str):
+        return policy
     if policy == "optimal":
         from threadloom.sched import optimal
 
@@ -232,9 +235,10 @@ def _scheduler(policy: str, deadline: float) -> Scheduler:
     return greedy.schedule
 
 
-def _policy_name(made: Candidate, policy: str) -> str:
+def _policy_name(made: Candidate, policy: str | Scheduler) -> str:
     used = {m.policy for loop, m in (made.schedules or {}).items() if loop != 0 and m.problem.nodes}
-    return f"{policy}:{'+'.join(sorted(used))}" if used else policy
+    name = policy if isinstance(policy, str) else "own"
+    return f"{name}:{'+'.join(sorted(used))}" if used else name
 
 
 def order_count(graph: TaskGraph) -> int:
