@@ -8,6 +8,7 @@ import pytest
 
 from threadloom.par.builder import ModuleBuilder
 from threadloom.par.ops import F32, F64, I64, PTR, Float, Vector
+from threadloom.targets.cpu.host import host_cpu
 from threadloom.targets.cpu.jit import Code, compile_module
 from threadloom.targets.cpu.math import FUNCTIONS, math_function
 
@@ -15,6 +16,7 @@ LANES = {F32: (8, 16, 1), F64: (4, 8, 1)}
 DTYPES = {F32: np.float32, F64: np.float64}
 ULPS = {"exp": 2, "exp2": 2.5, "log": 2, "log2": 2, "tanh": 3, "erf": 3, "sin": 3, "cos": 3}
 COUNT = 1 << 14
+HAS_AVX512 = host_cpu().has("avx512dq")
 
 
 @pytest.fixture(scope="module")
@@ -25,23 +27,27 @@ def code() -> Code:
         for element, widths in LANES.items():
             for lanes in widths:
                 _build_loop(m, name, element, lanes)
+    if HAS_AVX512:
+        for name in FUNCTIONS:
+            _build_loop(m, name, F32, 16, avx512=True)
     return compile_module(m.build())
 
 
-def _build_loop(m: ModuleBuilder, name: str, element: Float, lanes: int) -> None:
+def _build_loop(m: ModuleBuilder, name: str, element: Float, lanes: int, avx512: bool = False) -> None:
     params = [("x", PTR, "noalias"), ("y", PTR, "noalias"), ("n", I64)]
-    with m.function(f"{name}.{element.kind}.{lanes}", params, exported=True) as b:
+    with m.function(f"{name}.{element.kind}.{lanes}{'.avx512' * avx512}", params, exported=True) as b:
         x, y, n = b.args
         type_ = Vector(lanes, element) if lanes > 1 else element
         with b.loop(0, n, lanes) as loop:
-            b.store(math_function(b, name, b.load(type_, b.gep(element, x, loop.iv))), b.gep(element, y, loop.iv))
+            value = math_function(b, name, b.load(type_, b.gep(element, x, loop.iv)), avx512)
+            b.store(value, b.gep(element, y, loop.iv))
         b.ret()
 
 
-def run(code: Code, name: str, element: Float, lanes: int, x: np.ndarray) -> np.ndarray:
+def run(code: Code, name: str, element: Float, lanes: int | str, x: np.ndarray) -> np.ndarray:
     function = code.function(f"{name}.{element.kind}.{lanes}", None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
     y = np.empty_like(x)
-    assert x.size % lanes == 0
+    assert x.size % 16 == 0
     function(x.ctypes.data, y.ctypes.data, x.size)
     return y
 
@@ -83,8 +89,10 @@ def test_error_in_ulps(code, name, element):
     results = [run(code, name, element, lanes, x) for lanes in LANES[element]]
     for result in results[1:]:
         np.testing.assert_array_equal(result, results[0])
-    ulps = np.abs(results[0].astype(np.float64) - exact) / scale
-    assert ulps.max() <= ULPS[name] + (1 if element is F64 else 0), (x[ulps.argmax()], ulps.max())
+    compared = [results[0], *([run(code, name, element, "16.avx512", x)] if HAS_AVX512 and element is F32 else [])]
+    for result in compared:
+        ulps = np.abs(result.astype(np.float64) - exact) / scale
+        assert ulps.max() <= ULPS[name] + (1 if element is F64 else 0), (x[ulps.argmax()], ulps.max())
 
 
 @pytest.mark.parametrize("element", [F32, F64], ids=["f32", "f64"])
@@ -99,7 +107,7 @@ def test_special_values(code, name, element):
         expected = expected.astype(x.dtype)
     tiny = np.finfo(x.dtype).tiny
     expected[np.abs(expected) < tiny] = 0
-    for lanes in LANES[element]:
+    for lanes in (*LANES[element], *(["16.avx512"] if HAS_AVX512 and element is F32 else [])):
         result = run(code, name, element, lanes, x)
         finite = np.isfinite(expected)
         np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.par.builder import Builder
 from threadloom.par.constants import Number, const, float_text
-from threadloom.par.ops import F32, F64, I32, I64, Const, Float, Int, Operand, Type, Vector
+from threadloom.par.ops import F32, F64, I32, I64, Attrs, Const, Float, Int, Operand, Type, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,11 @@ EXP_RANGE = {F32: (-87.33654022216797, 88.72283172607422), F64: (-708.3964185322
 
 # 2**r - 1 on [-0.5, 0.5], from r: relative error 9.1e-8
 EXP2_F32 = (0.6931470036506653, 0.24022242426872253, 0.05550733581185341, 0.009671512991189957, 0.0013264723820611835)
+# 2**f - 1 on [0, 1), from f: relative error 8.2e-8
+EXP2_FRACTION_F32 = (
+    0.6931512951850891, 0.24016444385051727, 0.05579991266131401, 0.009017028845846653, 0.001867130515165627,
+)  # fmt: skip
+REDUCE_BY_FLOOR, CURRENT_ROUNDING = 0x09, 4  # operands of AVX-512 intrinsics: x - floor(x); rounding as the CPU is set
 # (e**r - 1 - r) / r**2 on [-ln 2 / 2, ln 2 / 2]: relative error of e**r 3.1e-9
 EXP_F32 = (0.49999994, 0.16666521, 0.04166839, 0.0083687175, 0.0013814596)
 # (log(1 + f) - f + f**2 / 2) / f**3 on [sqrt 1/2 - 1, sqrt 2 - 1]: relative error of the log 3.1e-8
@@ -80,15 +85,18 @@ LOG_F64 = tuple(2.0 / (2 * k + 1) for k in range(12))  # log((1+s)/(1-s)) / s in
 
 
 class VectorMath:
-    """Builds one function's arithmetic on operands of one type, scalar or vector."""
+    """Builds one function's arithmetic on operands of one type, scalar or vector. `avx512`: vectors of 16 floats may
+    use AVX-512's own instructions."""
 
-    def __init__(self, builder: Builder, type_: Type):
+    def __init__(self, builder: Builder, type_: Type, avx512: bool = False):
         self.b, self.type = builder, type_
         scalar = type_.element if isinstance(type_, Vector) else type_
         if not isinstance(scalar, Float) or scalar not in FORMATS:
             raise InternalError(f"no vector math on {type_!r}")
         self.format = FORMATS[scalar]
         self.int_type = _with_element(type_, self.format.bits)
+        wide = isinstance(type_, Vector) and type_.lanes == 16 and scalar == F32
+        self.scales = avx512 and wide  # there are instructions that split off fractions and scale by powers of two
 
     # ------------------------------------------------------------ pieces
 
@@ -138,6 +146,8 @@ class VectorMath:
     # ------------------------------------------------------------ exponentials
 
     def exp2(self, x: Operand) -> Operand:
+        if self.scales:
+            return self._exp2_by_scale(x)
         x = self.clamped_exponent(x)
         whole, bits = self.round_to_int(x)
         part = self.b.fsub(x, whole)
@@ -146,6 +156,24 @@ class VectorMath:
         else:
             power = self._exp_polynomial(self.b.fmul(part, self.number(LN_2)))
         return self.times_power_of_two(power, bits)
+
+    def _exp2_by_scale(self, x: Operand) -> Operand:
+        """AVX-512 splits off the fraction (0 for infinities) and scales by 2**floor(x) in one instruction each."""
+        reduce = "llvm.x86.avx512.mask.reduce.ps.512"
+        fraction = self._x86(reduce, (x, const(I32, REDUCE_BY_FLOOR), *self._all_lanes()))
+        power = self.polynomial(fraction, (1.0, *EXP2_FRACTION_F32))
+        return self._x86("llvm.x86.avx512.mask.scalef.ps.512", (power, x, *self._all_lanes()))
+
+    def _all_lanes(self) -> tuple[Operand, ...]:
+        """The pass-through value, the mask and the rounding mode of an AVX-512 intrinsic that does every lane."""
+        lanes = self.type.lanes if isinstance(self.type, Vector) else 1
+        return Const(self.type, "poison"), const(Int(lanes), -1), const(I32, CURRENT_ROUNDING)
+
+    def _x86(self, name: str, operands: tuple[Operand, ...]) -> Operand:
+        made = self.b.leaf("call", operands, self.type, Attrs(callee=name), "part")
+        if made is None:
+            raise InternalError(f"{name} has no result")
+        return made
 
     def exp(self, x: Operand) -> Operand:
         """e**x as 2**n * e**r with n = round(x / ln 2), r = x - n ln 2 in two parts; what that gives out of range is
@@ -298,6 +326,6 @@ FUNCTIONS: dict[str, Callable[[VectorMath, Operand], Operand]] = {
 }
 
 
-def math_function(b: Builder, name: str, x: Operand) -> Operand:
+def math_function(b: Builder, name: str, x: Operand, avx512: bool = False) -> Operand:
     """`name` (a key of FUNCTIONS) of a scalar or vector of f32 or f64."""
-    return FUNCTIONS[name](VectorMath(b, x.type), x)
+    return FUNCTIONS[name](VectorMath(b, x.type, avx512), x)

@@ -27,6 +27,7 @@ class Target:
     accumulators: int  # independent chains that keep the FMA ports busy
     l1_bytes: int
     l2_bytes: int
+    avx512: bool = False  # x86's 512-bit vectors, with their instructions for exponents (F, DQ)
 
     @property
     def lanes(self) -> int:
@@ -46,10 +47,11 @@ def target_of(device: Device) -> Target:
         number("fma_ports", 2) * number("fma_latency_cycles", 4),
         int(device.memory("l1").capacity_bytes.value),
         int(device.memory("l2").capacity_bytes.value),
+        number("vector_bytes", 32) == 64 and number("vector_registers", 16) == 32,
     )
 
 
-AVX512 = Target(64, 32, 14, 2, 8, 48 << 10, 2 << 20)
+AVX512 = Target(64, 32, 14, 2, 8, 48 << 10, 2 << 20, avx512=True)
 AVX2 = Target(32, 16, 6, 2, 10, 32 << 10, 512 << 10)
 NEON = Target(16, 32, 8, 3, 16, 64 << 10, 1 << 20)
 

@@ -122,7 +122,26 @@ def uses_of(kernel: Kernel) -> Uses:
         if weight is not None:
             weights[op.result.name] = weight
             uses.inline.add(op.result.name)
+    for op in walk(kernel.body):
+        if _is_cheap_beside_product(op, uses, weights):
+            weights[op.result.name] = 1
+            uses.inline.add(op.result.name)
     return uses
+
+
+def _is_cheap_beside_product(op: Op, uses: Uses, weights: dict[str, int]) -> bool:
+    """One operation on a product's result, which lies in memory anyway, read several times: cheaper done again than
+    stored a second time. (A sum is left to become part of the product.)"""
+    if not isinstance(op, Map | Cast) or not op.result.type.axes or uses.is_inline(op.result):
+        return False
+    if isinstance(op, Map) and (op.fn == "add" or op.fn not in TABLE or TABLE[op.fn].cost not in (Cost.FMA, Cost.ALU)):
+        return False
+    if uses.counts.get(op.result.name, 0) < 2:
+        return False
+    kept = [value for value in operands(op) if value.type.axes]
+    of_products = [value for value in kept if isinstance(uses.definitions.get(value.name), Dot)]
+    others_free = all(uses.is_inline(v) and not weights.get(v.name) for v in kept if v not in of_products)
+    return bool(of_products) and others_free
 
 
 def _inline_weight(op: Op, uses: Uses, weights: dict[str, int], written: set[str]) -> int | None:

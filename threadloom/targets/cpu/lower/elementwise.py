@@ -71,7 +71,9 @@ def broadcast(b: Builder, value: Register, lanes: int) -> Register:
 # ---------------------------------------------------------------- Map
 
 
-def elementwise(b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype) -> Register:
+def elementwise(
+    b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype, avx512: bool = False
+) -> Register:
     """`fn` of `args` (already as wide as one another, or Series and scalars), whose dtypes are `dtypes`."""
     lanes = max((arg.lanes if isinstance(arg, Series) else _lanes(arg.type)) for arg in args)
     if any(isinstance(arg, Series) for arg in args) and (made := _on_series(b, fn, args)) is not None:
@@ -79,7 +81,7 @@ def elementwise(b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], 
     operands = [materialized(b, broadcast(b, arg, lanes)) for arg in args]
     operand_dtype = dtypes[-1]
     if operand_dtype.is_float:
-        made = _float(b, fn, operands)
+        made = _float(b, fn, operands, avx512)
         return (
             made
             if fn in _EXACT or element_of(made.type) == register_type(dtypes[0]) == F64
@@ -135,9 +137,9 @@ def compare_series(b: Builder, relation: str, limit: Operand, step: int, lanes: 
     return b.icmp(_INT_PREDICATES[relation], counts, narrow)
 
 
-def _float(b: Builder, fn: str, x: list[Operand]) -> Operand:
+def _float(b: Builder, fn: str, x: list[Operand], avx512: bool) -> Operand:
     if fn in FUNCTIONS:
-        return math_function(b, fn, x[0])
+        return math_function(b, fn, x[0], avx512)
     if fn in _FLOAT_PREDICATES:
         return b.fcmp(_FLOAT_PREDICATES[fn], x[0], x[1])
     match fn:

@@ -65,7 +65,8 @@ class Evaluator:
                 return elementwise(b, "mul", values, [left.type.dtype, right.type.dtype], result.type.dtype)
             case Map(result, fn, args):
                 values = [self.value(arg, point) for arg in args]
-                return elementwise(b, fn, values, [arg.type.dtype for arg in args], result.type.dtype)
+                dtypes = [arg.type.dtype for arg in args]
+                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.avx512)
         raise InternalError(f"{type(op).__name__} is not computed in place")
 
     def _divides_row(self, left: Value, right: Value, point: Point) -> bool:
