@@ -13,6 +13,7 @@ from threadloom.targets.cpu.lower.elementwise import materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.nest import NestEmitter
 from threadloom.targets.cpu.lower.pack import copy, pack
+from threadloom.targets.cpu.lower.uniform import split_condition
 from threadloom.targets.cpu.plan import Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
 from threadloom.tile.ops import AxisKind, LoopAxis, Value
 from threadloom.tile.uses import results
@@ -22,9 +23,7 @@ def emit_body(c: Context, body: PlannedBody) -> None:
     for step in body.steps:
         match step:
             case Loops():
-                outer, c.rooms = c.rooms, dict(step.rooms)
-                NestEmitter(c, step.axis, dict(step.fetched)).emit(step.items, [c.root()])
-                c.rooms = outer
+                _loops(c, step)
             case Pack():
                 pack(c, step)
             case Copy(source, target):
@@ -35,6 +34,27 @@ def emit_body(c: Context, body: PlannedBody) -> None:
                 _loop(c, step)
             case Branches():
                 _branches(c, step)
+
+
+def _loops(c: Context, step: Loops) -> None:
+    """A nest; built a second time without the conditions that hold for most tiles as a whole."""
+    split = split_condition(c, step)
+    if split is None:
+        _nest(c, step)
+        return
+    everywhere, names = split
+    with c.b.if_(everywhere) as branch:
+        c.known_true = names
+        _nest(c, step)
+        c.known_true = frozenset()
+        branch.otherwise()
+        _nest(c, step)
+
+
+def _nest(c: Context, step: Loops) -> None:
+    outer, c.rooms = c.rooms, dict(step.rooms)
+    NestEmitter(c, step.axis, dict(step.fetched)).emit(step.items, [c.root()])
+    c.rooms = outer
 
 
 def scalar(c: Context, value: Value) -> Operand:

@@ -99,6 +99,7 @@ class Context:
     scalars: dict[str, Operand] = field(default_factory=dict)
     memory: dict[str, Operand] = field(default_factory=dict)  # buffer -> address
     rooms: dict[str, Home] = field(default_factory=dict)  # places of the nest that is being lowered
+    known_true: frozenset[str] = frozenset()  # conditions that hold wherever the code being built runs
     streams: list[str] = field(default_factory=list)  # axes of the open streams, innermost last
     micro_kernels: set[str] = field(default_factory=set)  # functions built so far
 

@@ -78,6 +78,8 @@ def elementwise(
     lanes = max((arg.lanes if isinstance(arg, Series) else _lanes(arg.type)) for arg in args)
     if any(isinstance(arg, Series) for arg in args) and (made := _on_series(b, fn, args)) is not None:
         return made
+    if fn == "where" and isinstance(args[0], Const) and int_value(args[0]) == 1:
+        return args[1]
     operands = [materialized(b, broadcast(b, arg, lanes)) for arg in args]
     operand_dtype = dtypes[-1]
     if operand_dtype.is_float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threadloom.errors import InternalError
 from threadloom.par.builder import Builder
 from threadloom.par.constants import const
-from threadloom.par.ops import Operand, Vector
+from threadloom.par.ops import I1, Operand, Vector
 from threadloom.targets.cpu.lower.context import Context, Point
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.elementwise import Register, Series, converted, elementwise, materialized
@@ -34,8 +34,9 @@ class Evaluator:
         home = self.c.home(value)
         if home is not None and value.type.axes:
             return load_tile(self.c, home, value.type.dtype, point)
-        op = self.c.definition(value)
-        return self.compute(op, point)
+        if value.name in self.c.known_true:
+            return const(I1, 1)
+        return self.compute(self.c.definition(value), point)
 
     def compute(self, op: Op, point: Point) -> Register:
         """The result of an elementwise operation, load, index or constant at `point`."""

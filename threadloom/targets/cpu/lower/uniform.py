@@ -1,0 +1,117 @@
+"""Conditions on indices that hold for a whole tile: the nest is built twice, and the quick one runs where they do.
+
+    s = where(n <= m + shift, s, -inf)
+    ->  if (last n of the tile) <= (first m of the tile) + shift: { nest without the condition } else { nest }
+
+So blocks of causal attention below the diagonal pay nothing for the mask. Only comparisons of sums of indices and
+scalars that a `where` of the nest reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.par.constants import const, int_value
+from threadloom.par.ops import I64, Operand
+from threadloom.targets.cpu.fuse import placed
+from threadloom.targets.cpu.lower.context import Context
+from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.plan import Loops
+from threadloom.tile.ops import Cast, Index, Map, Op, Value
+from threadloom.tile.uses import operands, results
+
+_RELATIONS = {"lt": (1, -1), "le": (1, 0), "gt": (-1, -1), "ge": (-1, 0)}  # sign of the difference, its largest value
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """scalar + sum of factor * position in the current tile."""
+
+    factors: tuple[tuple[str, int], ...]
+    scalar: Operand
+
+
+def split_condition(c: Context, step: Loops) -> tuple[Operand, frozenset[str]] | None:
+    """(i1: all conditions hold all over the tile, their names), built here; None where there are none."""
+    ops = [op for op, _, _ in placed(step.items)]
+    if any(not value.type.axes for op in ops for value in results(op)):
+        return None  # scalars made in a branch would have to be carried out of it
+    names: dict[str, Operand] = {}
+    for op in _conditions(c, ops):
+        if op.result.name not in names and (holds := _holds(c, op)) is not None:
+            names[op.result.name] = holds
+    everywhere: Operand | None = None
+    for holds in names.values():
+        everywhere = holds if everywhere is None else c.b.and_(everywhere, holds)
+    if everywhere is None or int_value(everywhere) is not None:
+        return None
+    return everywhere, frozenset(names)
+
+
+def _conditions(c: Context, ops: list[Op]) -> list[Map]:
+    """Comparisons computed in place that a `where` among `ops`, or behind them, selects by."""
+    found: list[Map] = []
+    pending, seen = list(ops), set()
+    while pending:
+        op = pending.pop(0)
+        if isinstance(op, Map) and op.fn == "where":
+            condition = c.plan.definitions.get(op.args[0].name)
+            if isinstance(condition, Map) and condition.fn in _RELATIONS and condition.result.name in c.plan.inline:
+                found.append(condition)
+        for value in operands(op):
+            if value.name in c.plan.inline and value.name not in seen:
+                seen.add(value.name)
+                pending.append(c.plan.definitions[value.name])
+    return found
+
+
+def _holds(c: Context, op: Map) -> Operand | None:
+    left, right = (_affine(c, arg) for arg in op.args)
+    if left is None or right is None:
+        return None
+    sign, limit = _RELATIONS[op.fn]
+    b = c.b
+    factors = dict(left.factors)
+    for axis, factor in right.factors:
+        factors[axis] = factors.get(axis, 0) - factor
+    largest = b.mul(b.sub(left.scalar, right.scalar), sign)
+    for axis, factor in factors.items():
+        if factor * sign > 0:
+            largest = b.add(largest, b.mul(b.sub(c.ranges[axis].length, 1), factor * sign))
+    return b.icmp("sle", largest, const(I64, limit))
+
+
+def _affine(c: Context, value: Value) -> Affine | None:
+    if not value.type.dtype.is_integer or value.type.dtype.bits < 32:
+        return None
+    if not value.type.axes:
+        found = Evaluator(c).index(value, c.root())
+        return Affine((), found) if not hasattr(found, "step") else None
+    op = c.plan.definitions.get(value.name)
+    match op:
+        case Index(_, axis):
+            return Affine(((axis, 1),), c.ranges[axis].start)
+        case Cast(_, arg) if arg.type.dtype.bits <= value.type.dtype.bits:
+            return _affine(c, arg)
+        case Map(_, "add" | "sub" | "mul" as fn, (x, y)):
+            left, right = _affine(c, x), _affine(c, y)
+            return _combined(c, fn, left, right) if left is not None and right is not None else None
+    return None
+
+
+def _combined(c: Context, fn: str, left: Affine, right: Affine) -> Affine | None:
+    b = c.b
+    if fn == "mul":
+        if right.factors:
+            left, right = right, left
+        known = int_value(right.scalar)
+        if right.factors or known is None:
+            return None
+        return Affine(tuple((axis, f * known) for axis, f in left.factors), b.mul(left.scalar, known))
+    sign = 1 if fn == "add" else -1
+    factors = dict(left.factors)
+    for axis, factor in right.factors:
+        factors[axis] = factors.get(axis, 0) + sign * factor
+    scalar = b.add(left.scalar, right.scalar) if sign > 0 else b.sub(left.scalar, right.scalar)
+    return Affine(tuple(factors.items()), scalar)
+
