@@ -203,7 +203,9 @@ class Places:
         self._by_value = {value: tile.name for tile in program.graph.tiles for value in (tile.name, *tile.values)}
         self._buffers = {(b.tile, b.role): b for b in program.buffers}
         self._loops = {task.name: task.loop for task in program.graph.tasks}
-        self.split_axes = {t.axis for t in program.partition.tiles if t.worker_extent < t.extent}
+        split = {t.axis for t in program.partition.tiles if t.worker_extent < t.extent}
+        self._split = {name for name, tile in self.tiles.items() if split.intersection(tile.type.axes)}
+        self._used: dict[tuple[str, str], Buffer] = {}
 
     def tile(self, value: str) -> str | None:
         """The tile that holds `value`, or None where the value needs no place."""
@@ -223,12 +225,14 @@ class Places:
 
     def buffer(self, tile: str, role: str) -> Buffer:
         """The buffer that `role` uses for `tile`; where the program has none, a single slot of the role's own."""
-        found = self._buffers.get((tile, role)) or self._buffers.get((tile, ""))
-        return found or Buffer(f"{tile}@{role}", tile, "", 0, 1, role=role)
+        if (tile, role) not in self._used:
+            found = self._buffers.get((tile, role)) or self._buffers.get((tile, ""))
+            self._used[tile, role] = found or Buffer(f"{tile}@{role}", tile, "", 0, 1, role=role)
+        return self._used[tile, role]
 
     def is_split(self, tile: str) -> bool:
         """Whether the workers each own a part of it."""
-        return bool(self.split_axes.intersection(self.tiles[tile].type.axes))
+        return tile in self._split
 
 
 def _carried_classes(graph: TaskGraph) -> dict[str, str]:
