@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from threadloom.cli import kernel_argument
 from threadloom.cli.execution import Execution, execute
 from threadloom.cli.inputs import planning_problem
-from threadloom.cli.kernel_argument import Chosen, choose
 from threadloom.machine.devices import device
 from threadloom.machine.peaks import Peaks
 from threadloom.planning import best_timeline, drawings
+from threadloom.sched.reuse import Chosen, Origin, program_for, recipe_of, remake
 from threadloom.sched.search import plan
 from threadloom.sched.timeline import Timeline
 
@@ -26,9 +27,10 @@ CUDA_EXAMPLES = Path(__file__).parent / "examples" / "cuda"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One kernel's part of the demonstration; `files` are its drawings."""
+    """One kernel's part of the demonstration; `used` is the plan that calls run; `files` are its drawings."""
 
     name: str
+    used: Chosen
     timeline: Timeline
     run: Execution
     fraction: float | None
@@ -54,21 +56,24 @@ class CudaShown:
 
 def kernels(names: list[str], peaks: Peaks, folder: Path, repeat: int) -> Iterator[Shown]:
     for name in names:
-        yield show(choose(name, {}), peaks, folder / name, repeat)
+        yield show(kernel_argument.choose(name, {}), peaks, folder / name, repeat)
 
 
-def show(chosen: Chosen, peaks: Peaks, folder: Path, repeat: int) -> Shown:
+def show(chosen: kernel_argument.Chosen, peaks: Peaks, folder: Path, repeat: int) -> Shown:
     from threadloom.whole_file import write_whole
 
     machine = device("cpu")
     problem = planning_problem(chosen, None, "f32")
+    used = program_for(problem.kernel, problem.dims, machine)
     outcome = plan(problem.kernel, problem.dims, machine)
+    if used.origin is not Origin.MODEL:
+        outcome = remake(problem.kernel, problem.dims, machine, recipe_of(used.program))
     timeline = best_timeline(outcome, machine, chosen.name)
     files = drawings(timeline)
     for file, text in files.items():
         write_whole(folder / file, text)
     run = execute(chosen, repeat=repeat)
-    return Shown(chosen.name, timeline, run, *fraction_of_peak(run, peaks), [folder / file for file in files])
+    return Shown(chosen.name, used, timeline, run, *fraction_of_peak(run, peaks), [folder / file for file in files])
 
 
 def fraction_of_peak(run: Execution, peaks: Peaks) -> tuple[float | None, str]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from threadloom.errors import CompileError, slug
 from threadloom.machine.devices import device
 from threadloom.sched.ops import SProgram
+from threadloom.sched.reuse import program_for
 from threadloom.sched.search import Outcome, plan
 
 if TYPE_CHECKING:
@@ -54,12 +55,12 @@ def dump_call(call: Call, folder: Path) -> None:
     taken = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     names = itertools.chain([call.kernel.name], (f"{call.kernel.name}-{n}" for n in itertools.count(2)))
     own = folder / next(name for name in names if name not in taken)
-    for stage in cpu_stages(call, plan(call.kernel, _extents(call), device("cpu"))):
+    for stage in cpu_stages(call, program_for(call.kernel, _extents(call), device("cpu")).program):
         write_whole(own / stage.file, stage.text)
 
 
 def cpu_stages(
-    call: Call, outcome: Outcome, machine: Device | None = None, target: CpuTarget | None = None
+    call: Call, program: SProgram, machine: Device | None = None, target: CpuTarget | None = None
 ) -> Iterator[Stage]:
     """All stages of a call on this CPU, or on the CPU that `machine` models and LLVM calls `target`."""
     from threadloom.par.text import print_module
@@ -67,15 +68,15 @@ def cpu_stages(
     from threadloom.targets.cpu.host import host_cpu
     from threadloom.targets.cpu.jit import compile_assembly
 
-    yield from plan_stages(call.kernel, outcome.best)
-    _, module = _lowered(call, outcome.best, machine)
+    yield from plan_stages(call.kernel, program)
+    _, module = _lowered(call, program, machine)
     yield Stage("04-par.par", print_module(module))
     llvm = emit_llvm(module)
     yield Stage("05-llvm.ll", llvm)
     yield Stage("06-asm.s", compile_assembly(llvm, target or host_cpu().target))
 
 
-def gpu_stages(kernel: Kernel, dims: dict[str, int], outcome: Outcome) -> list[Stage]:
+def gpu_stages(kernel: Kernel, dims: dict[str, int], program: SProgram) -> list[Stage]:
     """All stages for an NVIDIA GPU, which need not be here: its CUDA C++ for packed, aligned arguments."""
     from threadloom.targets.cuda.compile import DeviceTensor, facts_of
     from threadloom.targets.cuda.emit import emit
@@ -85,8 +86,8 @@ def gpu_stages(kernel: Kernel, dims: dict[str, int], outcome: Outcome) -> list[S
         shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
         strides = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
         facts[tensor.name] = facts_of(tensor, DeviceTensor(0, shape, strides))
-    source = emit(outcome.best, facts, dims)
-    return [*plan_stages(kernel, outcome.best), Stage("04-cuda.cu", source.text)]
+    source = emit(program, facts, dims)
+    return [*plan_stages(kernel, program), Stage("04-cuda.cu", source.text)]
 
 
 def plan_stages(kernel: Kernel, program: SProgram) -> list[Stage]:

@@ -96,7 +96,8 @@ def _print_kernel(out: Console, one: Shown) -> None:
     shape = " ".join(f"{k}={v}" for k, v in one.run.dims.items())
     tiles = " ".join(f"{axis}={extent}" for axis, extent in one.timeline.tiles)
     out.print(f"[bold]{one.name}[/]  {shape}")
-    out.print(f"  tiles    {tiles}", markup=False)
+    origin = {"tuned": "tuned here", "borrowed": f"borrowed from {one.used.borrowed_from}", "model": "by the model"}
+    out.print(f"  tiles    {tiles}, {origin[one.used.origin]}", markup=False)
     for c in one.run.outputs:
         mark = "" if c.holds else "  [red bold]WRONG[/]"
         out.print(f"  error    {c.output}: {c.error:.1e} against float64, allowed {c.bound:.1e}{mark}")
@@ -147,6 +148,7 @@ def _record(peaks: Peaks, shown: list[Shown], cuda: CudaShown | None, page: Path
                 "device": one.run.device,
                 "shape": one.run.dims,
                 "tiles": dict(one.timeline.tiles),
+                "origin": str(one.used.origin),
                 "error": json_output.finite(max(c.error for c in one.run.outputs)),
                 "agrees": one.agrees,
                 "seconds": one.run.seconds,

@@ -33,12 +33,12 @@ def run(args: argparse.Namespace) -> int:
     if machine.arch == "cpu":
         call = bound_call(chosen, make_inputs(chosen, args.dtype))
         outcome = plan(call.kernel, call.dims, machine, args.policy)
-        stages = list(dump.cpu_stages(call, outcome))
+        stages = list(dump.cpu_stages(call, outcome.best))
         dims = call.dims
     else:
         problem = planning_problem(chosen, args.dtype, "f16")
         outcome = plan(problem.kernel, problem.dims, machine, args.policy)
-        stages = dump.gpu_stages(problem.kernel, problem.dims, outcome)
+        stages = dump.gpu_stages(problem.kernel, problem.dims, outcome.best)
         dims = problem.dims
     report = dump.report(chosen.name, dims, outcome, machine)
     folder = args.to or Path("out") / "dump" / f"{chosen.name}-{args.device}"

@@ -31,7 +31,7 @@ def chosen(name: str) -> Chosen:
 def dumped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Chosen, Path]:
     kernel, folder = chosen(request.param), tmp_path_factory.mktemp(request.param)
     call = bound_call(kernel, make_inputs(kernel))
-    for stage in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+    for stage in cpu_stages(call, plan(call.kernel, call.dims, device("cpu")).best):
         (folder / stage.file).write_text(stage.text)
     return kernel, folder
 
@@ -55,7 +55,7 @@ def test_every_stage_runs(dumped, stage):
 def test_an_edit_has_its_effect(tmp_path, stage, old, new):
     kernel = chosen("softmax")
     call = bound_call(kernel, make_inputs(kernel))
-    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu")).best):
         (tmp_path / made.file).write_text(made.text)
     text = (tmp_path / stage).read_text()
     assert old in text
@@ -66,7 +66,7 @@ def test_an_edit_has_its_effect(tmp_path, stage, old, new):
 def test_an_edited_plan_keeps_its_meaning_with_other_tiles(tmp_path):
     kernel = chosen("matmul")
     call = bound_call(kernel, make_inputs(kernel))
-    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu")).best):
         (tmp_path / made.file).write_text(made.text)
     file = tmp_path / "03-sched.sprog"
     lines = file.read_text().splitlines()
@@ -111,7 +111,7 @@ def test_not_a_stage(tmp_path):
 def test_a_broken_edit_is_the_editors_error(tmp_path, stage, old, new, slug):
     kernel = chosen("softmax")
     call = bound_call(kernel, make_inputs(kernel))
-    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu"))):
+    for made in cpu_stages(call, plan(call.kernel, call.dims, device("cpu")).best):
         (tmp_path / made.file).write_text(made.text.replace(old, new) if made.file == stage else made.text)
     with pytest.raises(CompileError) as caught:
         execute(kernel, repeat=1, stage=tmp_path / stage)
