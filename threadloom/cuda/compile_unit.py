@@ -9,7 +9,7 @@ from threadloom.cuda import entry, front, inline, link_host, semantics
 from threadloom.cuda.cfg import parsing
 from threadloom.cuda.front import FrontIr, SourceOptions
 from threadloom.cuda.host_stubs import Stub, find_stubs
-from threadloom.cuda.kernel import SHARED_DYNAMIC
+from threadloom.cuda.kernel import SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
 from threadloom.errors import InternalError
 from threadloom.par.ops import Alloca, Function, Global, Module, Parallel, Space
@@ -82,8 +82,9 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
     from threadloom.targets.cpu.emit import EmitOptions, emit_llvm
 
     shared = link_host.device_variables(ir.host, unit.lowered.globals)
-    statics = link_host.internal_variables(ir.host, shared)
-    device = replace(unit.lowered, globals=tuple(_as_defined(v, shared) for v in unit.lowered.globals))
+    hosted = link_host.host_variables(ir.host, unit.lowered.globals)
+    statics = link_host.internal_variables(ir.host, shared + hosted)
+    device = replace(unit.lowered, globals=tuple(_linkable(v, shared, hosted) for v in unit.lowered.globals))
     records = tuple(
         link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, unit.static_shared_bytes[stub.kernel], 1024)
         for stub in unit.stubs
@@ -91,7 +92,8 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
     device_text = _with_own_entry_points(emit_llvm(device, EmitOptions(standalone=options.standalone)))
     dump("device.emitted.ll", device_text)
     host_text = link_host.share_variables(ir.host, shared)
-    host_text += "\n" + link_host.registration_ir(records, shared, options.source.arch)
+    host_text = link_host.export_variables(host_text, hosted)
+    host_text += "\n" + link_host.registration_ir(records, shared + hosted, options.source.arch)
     return _linked((link_host.explicit_constructors(host_text), device_text), statics)
 
 
@@ -100,6 +102,7 @@ _OWN_ENTRY_POINTS = {
     "omp_get_thread_num": "__loom_thread_num",
     "omp_get_num_threads": "__loom_num_threads",
     "omp_get_max_threads": "__loom_max_threads",
+    **THREAD_LOCAL_CALLS,
 }
 
 
@@ -110,10 +113,15 @@ def _with_own_entry_points(text: str) -> str:
     return text
 
 
-def _as_defined(variable: Global, shared: tuple[Global, ...]) -> Global:
-    """A variable that the host can write is no constant, and both sides must see one symbol."""
-    if variable not in shared or variable.init is None:
+def _linkable(variable: Global, shared: tuple[Global, ...], hosted: tuple[Global, ...]) -> Global:
+    """Both sides must see one symbol of a shared variable, which is no constant, for the host may write it; all
+    other variables (literals, tables, vtables) belong to the device side alone."""
+    if variable in hosted:
+        return replace(variable, init=None, constant=False, linkage="external")
+    if variable.init is None:
         return variable
+    if variable not in shared:
+        return replace(variable, linkage="internal")
     linkage = "default" if variable.linkage in ("internal", "private") else variable.linkage
     return replace(variable, constant=False, linkage=linkage)
 

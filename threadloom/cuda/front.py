@@ -67,8 +67,8 @@ def cuda_mode_flags(options: SourceOptions) -> list[str]:
     """What both passes, the preprocessor and the dependency scan have in common."""
     includes = [word for path in options.includes for word in ("-I", path)]
     ours = ["-include", str(HEADERS / "loom" / "prelude.h"), f"-DLOOM_CUDA_ARCH={options.arch}"]
-    return [*_CUDA_MODE, *ours, *includes, "-isystem", str(HEADERS), *_openmp_header(), *options.defines, f"-std={options.standard}",
-            *options.extra]  # fmt: skip
+    flags = [*options.defines, f"-std={options.standard}", *options.extra]
+    return [*_CUDA_MODE, *ours, *includes, "-isystem", str(HEADERS), *_openmp_header(), *flags]
 
 
 def _openmp_header() -> list[str]:

@@ -32,7 +32,7 @@ class KernelRecord:
 
 
 def share_variables(host_ir: str, variables: tuple[Global, ...]) -> str:
-    """Turn host definitions of device variables into declarations of the device module's."""
+    """Turn host shadows of device variables into declarations of the device module's."""
     for variable in variables:
         name = re.escape(quoted("@", variable.name))
         definition = rf"^{name} = (?!external)[^\n]*$"
@@ -42,9 +42,25 @@ def share_variables(host_ir: str, variables: tuple[Global, ...]) -> str:
 
 
 def device_variables(host_ir: str, variables: tuple[Global, ...]) -> tuple[Global, ...]:
-    """Those globals of the device module that the host knows too."""
-    names = set(re.findall(r'^@("[^"]*"|[-\w$.]+) =', host_ir, re.MULTILINE))
-    return tuple(v for v in variables if quoted("", v.name) in names and not v.name.startswith(".str"))
+    """Those globals of the device module that have a shadow on the host, which clang leaves undefined (`undef`)."""
+    shadow = r'^@("[^"]*"|[-\w$.]+) = (?!external)[^\n]* undef(?:,|$)'
+    names = set(re.findall(shadow, host_ir, re.MULTILINE))
+    return tuple(v for v in variables if quoted("", v.name) in names)
+
+
+def host_variables(host_ir: str, variables: tuple[Global, ...]) -> tuple[Global, ...]:
+    """Texture and surface references: objects of the host, with a constructor there, that kernels read."""
+    known = {v.name for v in device_variables(host_ir, variables)}
+    defined = set(re.findall(r'^@("[^"]*"|[-\w$.]+) = (?!external)', host_ir, re.MULTILINE))
+    return tuple(v for v in variables if v.init == "undef" and v.name not in known and quoted("", v.name) in defined)
+
+
+def export_variables(host_ir: str, variables: tuple[Global, ...]) -> str:
+    """Make the host's definitions of `variables` visible to the device module."""
+    for variable in variables:
+        name = quoted("@", variable.name)
+        host_ir = re.sub(rf"^{re.escape(name)} = internal ", f"{name} = ".replace("\\", r"\\"), host_ir, flags=re.M)
+    return host_ir
 
 
 def internal_variables(host_ir: str, variables: tuple[Global, ...]) -> frozenset[str]:

@@ -18,14 +18,26 @@ from threadloom.cuda.cfg.ops import BasicBlock, Function, Module
 from threadloom.cuda.kernel import (
     BLOCK,
     BLOCK_INDEX,
+    CONTEXT,
     GEOMETRY,
     GRID,
     SHARED_BYTES,
+    SHARED_DYNAMIC,
     THREAD_INDEX,
+)
+from threadloom.cuda.raise_functions import (
+    SYNCTHREADS,
+    block_operands,
+    calls_functions,
+    fill_context,
+    functions_used,
+    own_copies,
+    pass_context,
+    raise_function,
 )
 from threadloom.cuda.rebuild_ssa import Env, SsaRebuilder
 from threadloom.cuda.shared_memory import SharedVariables, expand_constants, find_shared, names_in
-from threadloom.cuda.structure import Choose, Move, Repeat, Statement, structure
+from threadloom.cuda.structure import Choose, Move, Repeat, Statement, structure, taken_names
 from threadloom.par import ops as par
 from threadloom.par.ops import I32, VOID, Alloca, Barrier, Block, Const, Leaf, Level, Op, Parallel, Return, Value
 
@@ -36,7 +48,7 @@ _BUILTINS: dict[str, Value] = {
     )
     for index, axis in enumerate("xyz")
 } | {"loom.shared.bytes": SHARED_BYTES}  # fmt: skip
-SYNCTHREADS = "loom.syncthreads"
+_KEPT_ATTRS = ("noalias", "readonly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +60,34 @@ class Raised:
 
 
 def raise_module(module: Module, kernels: tuple[str, ...]) -> Raised:
-    """Raise the kernels named, with the globals and declarations that they use."""
+    """Raise the kernels named, with the functions, globals and declarations that they use."""
     shared = find_shared(module)
     by_name = {function.name: function for function in module.functions}
-    raised = [raise_kernel(by_name[name], shared) for name in kernels]
+    functions = functions_used(module, kernels)
+    raised = [raise_kernel(by_name[name], shared, functions) for name in kernels]
+    raised += [raise_function(own_copies(by_name[name]), functions, shared, _BUILTINS) for name in functions]
     used = _referenced(raised, module)
     declared = [_declaration(f) for f in module.functions if f.name in used and not f.blocks and _is_external(f.name)]
     variables = tuple(v for v in module.globals if v.name in used and v.name not in shared)
     return Raised(par.Module((*raised, *declared), variables), kernels)
 
 
-def raise_kernel(function: Function, shared: SharedVariables) -> par.Function:
-    """One kernel in the shape of kernel.py."""
-    function = expand_constants(function, shared)
-    function = replace(function, blocks=tuple(_as_statements(block) for block in function.blocks))
+def raise_kernel(function: Function, shared: SharedVariables, functions: tuple[str, ...] = ()) -> par.Function:
+    """One kernel in the shape of kernel.py; `functions` are those device functions that stay functions."""
+    function = own_copies(expand_constants(function, shared))
+    needs_context = calls_functions(function, functions)
+    blocks = (_as_statements(block) for block in function.blocks)
+    function = replace(function, blocks=tuple(pass_context(block, functions) for block in blocks))
     statements = _with_builtins(structure(function))
-    params = tuple(_kernel_param(param) for param in function.params)
-    env: Env = {value.name: value for value in (*(p.value for p in params), *GEOMETRY, *BLOCK_INDEX, *THREAD_INDEX)}
-    allocas = _shared_allocas(function, shared)
+    values = (*(param.value for param in function.params), *GEOMETRY, *BLOCK_INDEX, *THREAD_INDEX, CONTEXT)
+    env: Env = {value.name: value for value in values}
+    allocas = _shared_allocas(function, shared, needs_context)
     env |= {alloca.result.name: alloca.result for alloca in allocas}
-    rebuilder = SsaRebuilder(env, _taken_names(statements) | env.keys())
+    rebuilder = SsaRebuilder(env, taken_names(statements) | env.keys())
     body, _ = rebuilder.body(statements)
-    return _kernel(function, params, allocas, body)
+    if needs_context:
+        body = (*fill_context(any(a.result.name == SHARED_DYNAMIC for a in allocas)), *body)
+    return _kernel(function, function.params, allocas, body)
 
 
 def _kernel(
@@ -78,17 +96,11 @@ def _kernel(
     zero = (Const(I32, "0"),) * 3
     threads = Parallel(Level.THREADS, THREAD_INDEX[::-1], zero, BLOCK[::-1], Block(body), loc=function.loc)
     blocks = Parallel(Level.BLOCKS, BLOCK_INDEX[::-1], zero, GRID[::-1], Block((*allocas, threads)), loc=function.loc)
+    params = tuple(par.Param(p.value, tuple(a for a in p.attrs if a in _KEPT_ATTRS)) for p in params)
     geometry = tuple(par.Param(value) for value in GEOMETRY)
     return par.Function(
         function.name, params + geometry, VOID, Block((blocks, Return())), attrs=("nounwind",), loc=function.loc
     )
-
-
-def _kernel_param(param: par.Param) -> par.Param:
-    """A struct passed by value is a pointer to the launch's copy of it."""
-    by_value = any(attr.startswith("byval") for attr in param.attrs)
-    kept = ("noalias", "readonly") if by_value else tuple(attr for attr in param.attrs if attr == "noalias")
-    return par.Param(param.value, kept)
 
 
 def _as_statements(block: BasicBlock) -> BasicBlock:
@@ -114,32 +126,13 @@ def _with_builtins(statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
     return tuple(result)
 
 
-def _shared_allocas(function: Function, shared: SharedVariables) -> list[Alloca]:
+def _shared_allocas(function: Function, shared: SharedVariables, all_dynamic: bool) -> list[Alloca]:
     """The allocations of the shared variables that `function` uses, in the module's order, dynamic memory once."""
-    used = {operand.name for block in function.blocks for operand in _operands(block) if isinstance(operand, Value)}
+    used = {o.name for block in function.blocks for o in block_operands(block) if isinstance(o, Value)}
+    if all_dynamic:  # a function that is called may use it
+        used.add(SHARED_DYNAMIC)
     allocas = {shared.value(name): shared.alloca(name) for name in shared.variables}
     return [alloca for value, alloca in allocas.items() if value.name in used]
-
-
-def _operands(block: BasicBlock) -> list[par.Operand]:
-    found = [value for phi in block.phis for _, value in phi.incoming]
-    for op in block.body:
-        if isinstance(op, Leaf):
-            found += op.operands
-    return found
-
-
-def _taken_names(statements: tuple[Statement, ...]) -> set[str]:
-    names: set[str] = set()
-    for statement in statements:
-        match statement:
-            case Leaf(result=Value(name)) | Alloca(result=Value(name)):
-                names.add(name)
-            case Choose(then=then, otherwise=otherwise):
-                names |= _taken_names(then) | _taken_names(otherwise)
-            case Repeat(before=before, after=after):
-                names |= _taken_names(before) | _taken_names(after)
-    return names
 
 
 # ---------------------------------------------------------------- what raised code refers to

@@ -25,9 +25,13 @@ _GLOBAL_NAME = re.compile(r'@("[^"]*"|[-\w$.]+)')
 
 @dataclass(frozen=True, slots=True)
 class SharedVariables:
-    """The module's block-shared globals; `value` is what stands for the address of one inside a kernel."""
+    """The module's block-shared globals; `value` is what stands for the address of one inside a kernel.
+
+    Kernels may have variables of one name each, so the short names are made unique in the module.
+    """
 
     variables: dict[str, Global]
+    short_names: dict[str, str]
 
     def __contains__(self, name: str) -> bool:
         return name in self.variables
@@ -36,7 +40,7 @@ class SharedVariables:
         return self.variables[name].linkage == "external" and self.variables[name].init is None
 
     def value(self, name: str) -> Value:
-        return Value(SHARED_DYNAMIC if self.is_dynamic(name) else readable_name(name), PTR)
+        return Value(self.short_names[name], PTR)
 
     def alloca(self, name: str) -> Alloca:
         variable = self.variables[name]
@@ -47,15 +51,24 @@ class SharedVariables:
 
 def find_shared(module: Module) -> SharedVariables:
     marked = {name for name, note in module.annotations if note == "loom.shared"}
-    return SharedVariables({variable.name: variable for variable in module.globals if variable.name in marked})
+    variables = {variable.name: variable for variable in module.globals if variable.name in marked}
+    short_names: dict[str, str] = {}
+    for name, variable in variables.items():
+        if variable.linkage == "external" and variable.init is None:
+            short_names[name] = SHARED_DYNAMIC  # all declarations name one memory
+            continue
+        wanted, number = readable_name(name), 1
+        while (short := wanted if number == 1 else f"{wanted}.{number}") in short_names.values():
+            number += 1
+        short_names[name] = short
+    return SharedVariables(variables, short_names)
 
 
 def readable_name(mangled: str) -> str:
-    """`_ZZ6kernelPfE4tile` -> `tile`; the whole name where its end is not recognised (it is unique anyway)."""
+    """`_ZZ6kernelPfE4tile` -> `tile.shared`; the whole name where its end is not recognised."""
     if match := re.search(r"E(\d+)([A-Za-z_]\w*?)(_\d+)?$", mangled):
-        name = match[2][: int(match[1])]
-        return f"{name}.shared.{match[3][1:]}" if match[3] else f"{name}.shared"
-    return mangled
+        return f"{match[2][: int(match[1])]}.shared"
+    return f"{mangled}.shared"
 
 
 def names_in(text: str) -> set[str]:
@@ -116,7 +129,7 @@ class _Expander:
     def _leaf_of(self, constant: Const, near: str, user: Leaf | None) -> Leaf:
         """`getelementptr (T, ptr @s, i64 1)` read as the instruction `getelementptr T, ptr @s, i64 1`."""
         self.count += 1
-        name = f"{readable_name(near)}.address.{self.count}"
+        name = f"{self.shared.short_names[near]}.address.{self.count}"
         head, _, rest = constant.text.partition("(")
         parser = LlvmParser(Cursor(f'%"{name}" = {head}{rest.removesuffix(")")}', "<constant>"), DebugInfo(""))
         parser.result_names = [parser.cursor.advance()]

@@ -177,3 +177,17 @@ class _Structurer:
                 return _Code((Repeat(tuple(before), last.cond, True, last.otherwise, loc), *last.then), exits)
         test = ExitTest(self._number(header))
         return _Code((Repeat(body.statements, test, False, (), loc),), exits)
+
+
+def taken_names(statements: tuple[Statement, ...]) -> set[str]:
+    """Names of the values that leaves define; phis and variables get theirs later."""
+    names: set[str] = set()
+    for statement in statements:
+        match statement:
+            case Leaf(result=Value(name)) | Alloca(result=Value(name)):
+                names.add(name)
+            case Choose(then=then, otherwise=otherwise):
+                names |= taken_names(then) | taken_names(otherwise)
+            case Repeat(before=before, after=after):
+                names |= taken_names(before) | taken_names(after)
+    return names

@@ -88,6 +88,8 @@ def _functions(text: str, file: str, types: dict[str, Type], debug: DebugInfo) -
     groups = dict(re.findall(r"^attributes (#\d+) = \{ ([^\n]*) \}", text, re.MULTILINE))
     for match in _FUNCTION.finditer(text):
         if match[1] == "declare":
+            if "metadata" in match[0]:  # hints such as noalias scopes: their calls are dropped
+                continue
             source = match[0]
         else:
             source = text[match.start() : text.index("\n}", match.start()) + 2]

@@ -82,6 +82,8 @@ template <unsigned Size, class Parent = void> class thread_block_tile {
 
  public:
   static constexpr unsigned __loom_size = Size;
+  thread_block_tile() = default;
+  template <class Other> __device__ thread_block_tile(const thread_block_tile<Size, Other>&) {}
   __device__ void sync() const { __syncwarp(__loom_mask()); }
   __device__ unsigned size() const { return Size; }
   __device__ unsigned num_threads() const { return Size; }

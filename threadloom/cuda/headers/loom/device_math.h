@@ -128,6 +128,9 @@ LOOM_DEVICE double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a
 LOOM_DEVICE float rhypotf(float a, float b) { return (float)(1.0 / __builtin_sqrt((double)a * a + (double)b * b)); }
 LOOM_DEVICE double rhypot(double a, double b) { return 1.0 / __builtin_hypot(a, b); }
 
+extern "C" __device__ long long __loom_device_clock() __asm__("loom.clock");
+LOOM_DEVICE long clock() { return (long)__loom_device_clock(); }
+
 extern "C" {
 __device__ double erfcx(double);
 __device__ float erfcxf(float);

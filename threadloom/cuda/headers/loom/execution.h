@@ -147,10 +147,7 @@ LOOM_REDUCE(xor, xor, unsigned)
 
 /* ---- clocks and traps */
 LOOM_HOST_DEVICE long long clock64() { return __loom_clock(); }
-#if defined(__CUDA_ARCH__)
-LOOM_DEVICE long clock() { return (long)__loom_clock(); }
 LOOM_DEVICE unsigned long long __globaltimer() { return (unsigned long long)__loom_clock(); }
-#endif
 LOOM_DEVICE void __trap() { __loom_trap(); }
 LOOM_DEVICE void __brkpt() {}
 LOOM_DEVICE void __nanosleep(unsigned) {}
