@@ -66,6 +66,9 @@ def trip_cases(program: SProgram) -> list[Trips]:
                 add(len(parts), {loop: parts for loop in inner})
         else:
             add(window(program) + 2, {})
+    deep = [loop.id for loop in program.graph.loops if loop.parent]  # several runs within one tile
+    for parts in _sums(window(program) + 1) if deep else ():
+        add(1, {loop: parts if loop in deep else (len(parts),) for loop in inner})
     long = min(MOST_LONG, _chains(program) * (window(program) + depth))
     add(1, {loop: (long,) for loop in inner[:1]} | {loop: (most,) for loop in inner[1:]})
     if repeats(program) and not inner:
