@@ -76,6 +76,12 @@ BODIES = [
     ("store-overwrites", "out[m, 0] = s", "out[m, 0]", "not indexed by n"),
     ("carried-type", "a = 0.0\nfor j in tl.stream('N'):\n    a = a + x[m, j]\nout[m, n] = a", "for j", "tl.zeros"),
     ("carried-type", "a = tl.zeros(m)\nfor j in tl.stream('N'):\n    a = tl.cast(a, tl.f64) + 1", "for j", "f64"),
+    (
+        "carried-type",
+        "a = tl.zeros(m)\nfor j in tl.stream('N'):\n    if s > 0:\n        a = tl.cast(a, tl.f64)",
+        "for j",
+        "the branches of the `if` in line 6 make it a tile [m] of f64 and a tile [m] of f32",
+    ),
     ("loop-form", "for j in x: pass", "x", "tl.stream"),
     ("loop-form", "for a, b in tl.stream('N'): pass", "a, b", "1 axes and 2 variables"),
     ("one-grid", "for j in tl.stream('N'):\n    for q in tl.grid('M'): pass", "for q", "inside a stream"),
@@ -282,7 +288,13 @@ def test_every_slug_of_the_language_is_tested():
         import_module(f"threadloom.{name}")
 
     tested = {b[0] for b in BODIES} | {k[0] for k in KERNELS} | {"no-source", "outside-kernel", "arguments"}
-    tested |= {"not-an-array", "invalid-tile-ir", "no-tile-extent", "bad-task-text", "invalid-task-graph"}  # in tests/tile, tests/task
+    tested |= {
+        "not-an-array",
+        "invalid-tile-ir",
+        "no-tile-extent",
+        "bad-task-text",
+        "invalid-task-graph",
+    }  # in tests/tile, tests/task
     ours = {slug for slug, where in _registered().items() if where.startswith(("lang", "tile", "task", "arrays"))}
     assert ours <= SLUGS.keys() and not ours - tested, ours - tested
 

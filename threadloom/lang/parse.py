@@ -273,6 +273,8 @@ class Parser(Expressions):
                 keep = made_here and value.type.axes == arg.type.axes
                 return value if keep else self.b.copy(value, arg.type.axes)
             types_ = f"{describe_type(arg.type)} before the loop and {describe_type(value.type)} at the end of its body"
+        elif isinstance(found, Unusable):
+            types_ = f"without a value at the end of the loop's body: {found.why}"
         else:
             types_ = "something that is no tile at the end of the loop's body"
         if any(arg in operands(op) for op in walk(Block(tuple(ops)))):
