@@ -161,6 +161,7 @@ class Planner:
     # ------------------------------------------------------------ sharing and carried values
 
     def _share(self, body: PlannedBody) -> PlannedBody:
+        self._reuse_places(body)
         steps: list[Planned] = []
         for step in body.steps:
             match step:
@@ -174,6 +175,20 @@ class Planner:
                 case _:
                     steps.append(step)
         return PlannedBody(tuple(steps), body.yields)
+
+    def _reuse_places(self, body: PlannedBody) -> None:
+        """`p = exp(s - m)` takes the place of `s`, made in the same trip, where `s` is not read again."""
+        made: list[Value] = []
+        for step in body.steps:
+            if isinstance(step, Product):
+                made.append(step.result)
+            if not isinstance(step, Loops):
+                continue
+            for op, _, _ in placed(step.items):
+                for value in results(op):
+                    if value.name in self.places.layouts and not isinstance(op, Reduce | Load):
+                        any(self.places.try_share(old, value) for old in made)
+                    made.append(value)
 
     def _share_product(self, product: Product) -> list[Planned]:
         addend = product.addend
