@@ -1,6 +1,6 @@
 """What all tests share.
 
-Markers `gpu` and `torch` skip a test, with the reason, where the machine has no such thing. `--update-golden` makes
+Markers `gpu`, `torch` and `clang` skip a test, with the reason, where the machine has no such thing. `--update-golden` makes
 tests that compare with a stored text (fixture `golden`) store the new one instead: read the diff before you commit it.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -38,6 +39,8 @@ def _missing(marker: str) -> str:
     """Why a test marked `marker` cannot run here; "" if it can."""
     if marker == "torch":
         return "" if importlib.util.find_spec("torch") else "PyTorch is not installed"
+    if marker == "clang":
+        return _missing_clang()
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -47,8 +50,19 @@ def _missing(marker: str) -> str:
     return "" if has_gpu else "no NVIDIA GPU"
 
 
+def _missing_clang() -> str:
+    from threadloom.cuda import clang
+    from threadloom.errors import CompileError
+
+    try:
+        clang.find()
+    except CompileError as error:
+        return error.what
+    return "" if shutil.which("g++") or importlib.util.find_spec("ziglang") else "no C++ headers"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for marker in ("gpu", "torch"):
+        for marker in ("gpu", "torch", "clang"):
             if item.get_closest_marker(marker) and (reason := _missing(marker)):
                 item.add_marker(pytest.mark.skip(reason=reason))

@@ -9,7 +9,6 @@ import pytest
 
 from threadloom.cli.execution import Execution
 from threadloom.demo import CUDA_EXAMPLES, cuda_program, fraction_of_peak
-from threadloom.doctor import examine
 from threadloom.machine.peaks import Peaks
 
 
@@ -47,18 +46,14 @@ def test_unknown_example(loom):
     assert done.returncode == 2 and "nothing" in done.stderr
 
 
-def has_clang() -> bool:
-    return all(f.found for f in examine() if f.name in ("clang", "C++ headers"))
-
-
-@pytest.mark.skipif(not has_clang(), reason="no clang or no C++ headers")
+@pytest.mark.clang
 def test_cuda_program():
     shown = cuda_program()
     assert shown.problem == ""
     assert shown.error < 1e-10 and shown.milliseconds > 0
 
 
-@pytest.mark.skipif(not has_clang(), reason="no clang or no C++ headers")
+@pytest.mark.clang
 def test_cuda_program_that_fails_says_so(tmp_path: Path):
     text = (CUDA_EXAMPLES / "block_sums.cu").read_text()
     broken = tmp_path / "broken.cu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from pathlib import Path
 
 import threadloom
@@ -32,6 +33,21 @@ def registered() -> dict[str, str]:
 def test_page_is_current(golden):
     rows = [f"| `{name}` | {meaning} |\n" for name, meaning in sorted(registered().items())]
     golden(ROOT / "docs" / "errors.md", HEAD + "".join(rows))
+
+
+# These can only be met where there is a GPU (or a broken one).
+ON_A_GPU = {"gpu-hang", "gpu-memory", "gpu-misaligned", "gpu-too-old"}
+
+
+def test_every_error_has_a_test():
+    """By its name, or by the constant that holds it."""
+    tests = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("*.py") if p != Path(__file__))
+    constants = {}
+    for path in (ROOT / "threadloom").rglob("*.py"):
+        found = re.findall(r'(\w+) = slug\(\s*"([^"]+)"', path.read_text(encoding="utf-8"))
+        constants |= {name: constant for constant, name in found}
+    untested = {n for n in registered() if n not in tests and not re.search(rf"\b{constants.get(n, n)}\b", tests)}
+    assert untested - ON_A_GPU == set()
 
 
 def test_slugs_are_names_and_meanings_are_lines():
