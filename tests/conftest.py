@@ -1,7 +1,8 @@
 """What all tests share.
 
-Markers `gpu`, `torch` and `clang` skip a test, with the reason, where the machine has no such thing. `--update-golden` makes
-tests that compare with a stored text (fixture `golden`) store the new one instead: read the diff before you commit it.
+Markers `gpu`, `torch` and `clang` skip a test, with the reason, where the machine has no such thing. `--update-golden`
+makes tests that compare with a stored text (fixture `golden`) store the new one instead: read the diff before you
+commit it.
 """
 
 from __future__ import annotations
