@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.calls import READERS, call_effect
-from threadloom.cuda.lower.effects import Access, Memory
+from threadloom.cuda.lower.effects import Access, Kind, Memory, may_alias
 from threadloom.cuda.lower.separators import contains_meeting, has_meeting
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.lower.uniformity import Uniformity
@@ -53,18 +53,17 @@ class EliminateBarriers:
 
 
 def eliminate(parallel: Parallel, memory: Memory) -> Parallel:
-    kept = 0  # barriers from the front that have been tried and stay
-    while True:
-        facts = Facts(parallel, memory)
-        barriers = facts.neighbourhood.barriers
-        if kept >= len(barriers):
-            return parallel
-        reason = facts.why_needed(barriers[kept])
+    facts, kept = Facts(parallel, memory), 0  # barriers from the front that have been tried and stay
+    while kept < len(facts.neighbourhood.barriers):
+        barrier = facts.neighbourhood.barriers[kept]
+        reason = facts.why_needed(barrier)
         if reason is None:
-            parallel = replace(parallel, body=_without(parallel.body, barriers[kept]))
+            parallel = replace(parallel, body=_without(parallel.body, barrier))
+            facts.rearranged(parallel)
         else:
-            decline("barrier is needed", reason, barriers[kept].loc)
+            decline("barrier is needed", reason, barrier.loc)
             kept += 1
+    return parallel
 
 
 def _without(block: Block, barrier: Barrier) -> Block:
@@ -75,11 +74,19 @@ class Facts:
     """What the tests on barriers of one Parallel need."""
 
     def __init__(self, parallel: Parallel, memory: Memory):
-        self.memory, self.neighbourhood = memory, Neighbourhood(parallel)
+        self.memory = memory
         self.arithmetic = Arithmetic(parallel.body.ops)
         self.leaves = {op.result.name: op for op in walk(parallel.body.ops) if isinstance(op, Leaf) and op.result}
         self.threads = Threads(parallel, Uniformity(parallel, memory).varying_names)
+        self._accesses: dict[int, tuple[Access, ...]] = {}
+        self._places: dict[tuple[int, Kind], Place] = {}
+        self.rearranged(parallel)
+
+    def rearranged(self, parallel: Parallel) -> None:
+        """A barrier has gone: other paths, other loop objects, the same leaves and values."""
+        self.neighbourhood = Neighbourhood(parallel)
         self.loops = {id(op): op for op in walk(parallel.body.ops) if isinstance(op, For | While)}
+        self._changes: dict[frozenset[int], frozenset[str]] = {}
         plain = [op for op in self.loops.values() if not contains_meeting(op, parallel.level)]
         self.many = frozenset(name for op in plain for name in values_defined_in(op))  # several values per interval
 
@@ -92,13 +99,21 @@ class Facts:
             return "calls on both sides"
         if self._signals(before, behind) or self._signals(behind, before):
             return "an atomic or a fence on one side publishes the other side's accesses"
-        for one in before:
-            for mine in self.memory.accesses((one.leaf,)):
-                for other in behind:
-                    for yours in self.memory.accesses((other.leaf,)):
-                        if self.conflict(one, mine, other, yours):
-                            return f"`{print_op(one.leaf)}` before and `{print_op(other.leaf)}` behind"
+        for one, mine in self.accesses(before):
+            for other, yours in self.accesses(behind):
+                if self.conflict(one, mine, other, yours):
+                    return f"`{print_op(one.leaf)}` before and `{print_op(other.leaf)}` behind"
         return None
+
+    def accesses(self, seen: list[Seen]) -> list[tuple[Seen, Access]]:
+        """Those that another thread could see."""
+        return [(one, access) for one in seen for access in self._visible(one.leaf)]
+
+    def _visible(self, leaf: Leaf) -> tuple[Access, ...]:
+        if id(leaf) not in self._accesses:
+            found = self.memory.accesses((leaf,))
+            self._accesses[id(leaf)] = tuple(one for one in found if not self.memory.is_private_access(one))
+        return self._accesses[id(leaf)]
 
     def _signals(self, one: list[Seen], other: list[Seen]) -> bool:
         """Blocks may talk to each other through `one`, about what `other` does to memory that they share."""
@@ -109,14 +124,23 @@ class Facts:
     def conflict(self, one: Seen, mine: Access, other: Seen, yours: Access) -> bool:
         if not (mine.writes or yours.writes):
             return False
-        if self.memory.is_private_access(mine) or self.memory.is_private_access(yours):
+        if not may_alias(mine.roots, yours.roots):
             return False
-        changed = self.many.union(*(values_defined_in(self.loops[loop]) for loop in one.passed | other.passed))
-        return threads_conflict(self.place(one, mine), self.place(other, yours), self.threads, changed)
+        return threads_conflict(self.place(one, mine), self.place(other, yours), self.threads,
+                                self._changed(one.passed | other.passed))  # fmt: skip
+
+    def _changed(self, passed: frozenset[int]) -> frozenset[str]:
+        """Values that differ between the two ends of a path around these loops."""
+        if passed not in self._changes:
+            self._changes[passed] = self.many.union(*(values_defined_in(self.loops[loop]) for loop in passed))
+        return self._changes[passed]
 
     def place(self, seen: Seen, access: Access) -> Place:
-        pointer = Const(PTR, "null") if access.pointer is None else access.pointer  # an unknown extent
-        return Place(access, self.arithmetic.address(pointer), self.conditions(seen))
+        key = (id(seen.leaf), access.kind)
+        if key not in self._places:
+            pointer = Const(PTR, "null") if access.pointer is None else access.pointer  # an unknown extent
+            self._places[key] = Place(access, self.arithmetic.address(pointer), self.conditions(seen))
+        return self._places[key]
 
     def conditions(self, seen: Seen) -> tuple[Condition, ...]:
         found: Iterable[tuple[Condition, ...]] = (

@@ -44,8 +44,8 @@ class ForwardStores:
         memory = Memory(function, module)
 
         def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not self.level:
-                return None
+            if not isinstance(op, Parallel) or op.level is not self.level or not _waits(op.body.ops):
+                return None  # without barriers LLVM does it
             return [_Forwarding(op, memory).apply()]
 
         return replace(function, body=expand(function.body, change))

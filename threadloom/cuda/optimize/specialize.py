@@ -41,6 +41,7 @@ from threadloom.par.ops import (
     Value,
     While,
 )
+from threadloom.par.passes import decline
 
 DISTINCT = "__loom_distinct"
 APART, GENERAL = ".apart", ".general"
@@ -61,12 +62,15 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class Specialize:
     name: str = "specialize"
+    most_ops: int = 1500  # a larger kernel would pay too much compile time for its second version
 
     def apply(self, module: Module) -> Module:
         for function in module.functions:
             if function.body is not None and _is_kernel(function):
                 facts = plan_specialization(function, module)
-                if facts:
+                if facts and sum(1 for _ in walk(function.body.ops)) > self.most_ops:
+                    decline("kernel too large for a second version", function.name, function.loc)
+                elif facts:
                     module = _specialize(function, facts, module)
         return module
 
