@@ -117,7 +117,10 @@ def _shortage(
             if own > space.free_bytes:
                 owner = f" of {space.role}" if space.role else ""
                 where = f"loop {loop.id}" if loop.id else "the grid body"
-                return f"memory:{space.name}", f"{where} needs {own} bytes{owner} beside what {space.free_bytes} leaves"
+                return (
+                    f"memory:{space.name}",
+                    f"{where} needs {own} bytes{owner}, and {space.free_bytes} are left for it",
+                )
     return None
 
 

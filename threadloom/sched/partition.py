@@ -66,11 +66,12 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
     return list(found.values())
 
 
-def partitions(graph: TaskGraph, whole: dict[str, int], device: Device) -> Iterator[Partition]:
-    """All partitions worth a look, in no particular order."""
+def partitions(graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False) -> Iterator[Partition]:
+    """All partitions worth a look, in no particular order; with `smallest`, those with the smallest tiles that the
+    units take, for kernels of which nothing else fits."""
     roles = axis_roles(graph, whole)
     order = tuple(a.axis.name for a in graph.loops[0].axes)
-    options = [_options(role, device) for role in roles]
+    options = [_smallest(role, device) if smallest else _options(role, device) for role in roles]
     for extents in itertools.product(*options):
         for split, workers in _splits(graph, whole, roles, extents, device):
             tiles = tuple(AxisTile(r.axis, e, e) for r, e in zip(roles, extents, strict=True))
@@ -88,6 +89,14 @@ def _options(role: AxisRole, device: Device) -> list[int]:
     """Extents for one axis, none larger than needed to hold the whole axis."""
     made = _core_options(role, device) if device.arch == "cpu" else _sm_options(role, device)
     return sorted(set(made))
+
+
+def _smallest(role: AxisRole, device: Device) -> list[int]:
+    """Extents below what is worth a look."""
+    if role.spatial and role.row:
+        return [int(device.fact("dot_rows", 1))]
+    sizes = (8, 16) if role.column and not role.depth else (16, 32) if role.in_product else (1, 2, 4, 16)
+    return [s for s in sizes if s <= max(sizes[0], role.extent)]
 
 
 # ---------------------------------------------------------------- GPU

@@ -10,6 +10,7 @@ Source: PipeThreader, section 5 (joint search over tile sizes and pipeline order
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -97,6 +98,9 @@ def plan(
     machine = find_device(device)
     contexts = [context_of(g, dims, machine, measured, name) for name, g in graphs_of(kernel, granularity, machine)]
     fitting, rejected, total = _bounded(contexts, only)
+    if not fitting and only is None:
+        fitting, more, added = _bounded(contexts, None, smallest=True)
+        rejected, total = rejected + more, total + added
     if not fitting:
         raise _nowhere(contexts[0].graph, machine, rejected)
     scheduled, more = _search(fitting, policy, started + limit_s, breadth)
@@ -180,12 +184,14 @@ def context_of(
     return Context(graph, dims, whole, device, strides_ok, scalars, moved, TileMap(graph), measured, granularity)
 
 
-def _bounded(contexts: list[Context], only: Partition | None) -> tuple[list[Candidate], list[Rejected], int]:
+def _bounded(
+    contexts: list[Context], only: Partition | None, smallest: bool = False
+) -> tuple[list[Candidate], list[Rejected], int]:
     fitting: list[Candidate] = []
     rejected: list[Rejected] = []
     total = 0
     for context in contexts:
-        for partition in [only] if only else partitions(context.graph, context.whole, context.device):
+        for partition in [only] if only else partitions(context.graph, context.whole, context.device, smallest):
             total += 1
             made = prepare(partition, context)
             if isinstance(made, Rejected):
@@ -266,13 +272,14 @@ def order_count(graph: TaskGraph) -> int:
 
 def _nowhere(graph: TaskGraph, device: Device, rejected: list[Rejected]) -> CompileError:
     """Names the memory that the smallest tile overflows."""
-    last = rejected[0] if rejected else None
+    smallest = min(rejected, key=lambda r: math.prod(t.extent for t in r.partition.tiles), default=None)
+    tile = ", ".join(f"{t.axis}={t.extent}" for t in smallest.partition.tiles) if smallest else "none"
+    reason = f"{smallest.family}, {smallest.detail}" if smallest else "no tile was made"
     numbers = ", ".join(f"{m.name} {int(m.capacity_bytes.value)} bytes" for m in device.memories)
     return CompileError(
         FITS_NOWHERE,
         f"kernel {graph.kernel.name} fits no tile on {device.name}",
-        why=f"smallest of {len(rejected)} tiles: {last.family if last else 'none'} {last.detail if last else ''}; "
-        f"the device has {numbers}",
+        why=f"the smallest of {len(rejected)} tiles ({tile or 'no axis is cut'}): {reason}; it has {numbers}",
         try_="a whole (uncut) axis that is shorter, a narrower element type, or another device",
         loc=graph.kernel.loc,
     )

@@ -267,14 +267,19 @@ class Synchronizer:
         buffer = self.buffer(dep.tile, dep.src_role) if dep.tile else None
         if buffer is None or self._needs_ring(dep) or reader.completion not in GROUPS:
             return
-        if self.seu(dep.edge.src) == reader or self._task_loop[dep.edge.src] != self._task_loop[dep.edge.dst]:
-            return
-        if self.tiles.tile(dep.tile).carried is not None:
+        if self.seu(dep.edge.src) == reader or self.tiles.tile(dep.tile).carried is not None:
             return
         slots_later = buffer.slots - dep.edge.distance
-        reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, buffer.name, slots_later)
-        back = Dependence(dep.loop, dep.dst_role, dep.src_role, Edge(dep.edge.dst, dep.edge.src, dep.tile), dep.tile)
-        self._group_wait(back, reason, slots_later)
+        for writer in self._first_writers(dep.tile):
+            reason = Reason(Why.SLOT_FREE, dep.edge.dst, writer, buffer.name, slots_later)
+            back = Dependence(dep.loop, dep.dst_role, dep.src_role, Edge(dep.edge.dst, writer, dep.tile), dep.tile)
+            self._group_wait(back, reason, slots_later)
+
+    def _first_writers(self, tile: str) -> list[str]:
+        """Tasks that begin an instance of the tile: those that write over their operand in it come later."""
+        made = self.tiles.tile(tile)
+        begin = [t for t in made.producers if not any(self.tiles.of(v) == tile for v in self.graph.task(t).reads)]
+        return begin or list(made.producers[:1])
 
     def _wait_for_slots(self, loop: int, line: Line) -> None:
         """A writer of a ring buffer waits until its slot was released."""

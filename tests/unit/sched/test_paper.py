@@ -70,7 +70,7 @@ def test_larger_tile_is_rejected_for_memory():
     assert isinstance(small, Candidate)
     assert isinstance(large, Rejected)
     assert large.family == "memory:smem"
-    assert "-576" in large.detail  # bytes that the loop's buffers leave of the 1024
+    assert "-576 are left" in large.detail  # the loop's buffers take more than the 1024 bytes
 
 
 # ---------------------------------------------------------------- FlashAttention
