@@ -116,7 +116,7 @@ class CudaKernel:
                 raise CompileError(
                     MISALIGNED,
                     f"{name} (shape {given.shape}, strides {given.strides}) does not suit this compiled kernel",
-                    why=f"it needs contiguous dimension {need.contiguous_dim} and multiples of {BULK_ALIGN_BYTES} bytes",
+                    why=f"it needs contiguous dimension {need.contiguous_dim}, multiples of {BULK_ALIGN_BYTES} bytes",
                     try_="call the kernel itself, which compiles for what it is given",
                 )
 

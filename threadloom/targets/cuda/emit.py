@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.sched.ops import Role, SProgram
+from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
-from threadloom.targets.cuda.issue import declare_tile_values
-from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name
+from threadloom.targets.cuda.homes import Homes
+from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name, staging_name
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
@@ -29,8 +29,9 @@ ALIGN_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class KernelSource:
-    """`maps`: (parameter name, spec) in parameter order; `direct`: tensors passed as pointer and strides; `dims`: run-time
-    dimensions passed as i32; `scalars`: (name, dtype name). `tile_extents`: grid axes with their dims, for the grid size."""
+    """`maps`: (parameter name, spec) in parameter order; `direct`: tensors passed as pointer and strides; `dims`:
+    run-time dimensions passed as i32; `scalars`: (name, dtype name); `grid`: (dim, extent of a tile) of the grid axes.
+    """
 
     name: str
     text: str
@@ -154,30 +155,93 @@ def _arrives_by_copy(plan: KernelPlan, signal: str) -> bool:
     return any(i.completes == signal for i in plan.issued.values())
 
 
+@dataclass(frozen=True, slots=True)
+class RoleCode:
+    """`names`: what the code calls things that differ from role to role: (C type, name, C expression)."""
+
+    role: Role
+    names: tuple[tuple[str, str, str], ...]
+    body: str
+
+
 def _emit_roles(w: Writer, plan: KernelPlan) -> None:
+    """Each role in a branch of its own; workers with the same code share one."""
     roles = plan.program.roles
+    codes = [_role_code(plan, role) for role in roles]
+    groups = [max(1, role.warps // 4) for role in roles]
     first = 0
-    for number, role in enumerate(roles):
-        groups = max(1, role.warps // 4)
-        with w.block(f"{'else ' if number else ''}if (group == {first})" if len(roles) > 1 else ""):
-            w.note(role.name)
-            _emit_role(w, plan, role, first - (1 if roles[0].kind == "producer" else 0))
-        first += groups
+    at = 0
+    while at < len(roles):
+        together = 1
+        while at + together < len(roles) and _same_code(codes[at], codes[at + together]):
+            together += 1
+        tests = [f"group == {first + sum(groups[at : at + k])}" for k in range(together)]
+        head = f"{'else ' if at else ''}if ({' || '.join(tests)})" if len(roles) > 1 else ""
+        with w.block(head):
+            _emit_branch(w, codes[at : at + together], first)
+        first += sum(groups[at : at + together])
+        at += together
 
 
-def _emit_role(w: Writer, plan: KernelPlan, role: Role, worker: int) -> None:
+def _same_code(a: RoleCode, b: RoleCode) -> bool:
+    names = [(kind, name) for kind, name, _ in a.names] == [(kind, name) for kind, name, _ in b.names]
+    alike = a.role.kind == b.role.kind == "worker" and a.role.registers == b.role.registers
+    return alike and names and a.body == b.body
+
+
+def _emit_branch(w: Writer, codes: list[RoleCode], first_group: int) -> None:
+    role = codes[0].role
+    w.note(", ".join(code.role.name for code in codes))
     if role.registers:
         verb = "shrink" if role.kind == "producer" else "grow"
         w.line(f"{verb}_registers<{role.registers}>();")
+    if role.kind == "worker":
+        shift = f" - {first_group}" if first_group else ""
+        w.line(f"const i32 worker = group{shift};" if len(codes) > 1 else f"constexpr i32 worker = {_number(role)};")
+    for at, (kind, name, _) in enumerate(codes[0].names):
+        text = codes[-1].names[at][2]
+        for k in reversed(range(len(codes) - 1)):
+            if codes[k].names[at][2] != text:
+                text = f"worker == {k} ? {codes[k].names[at][2]} : {text}"
+        w.line(f"const {kind} {name} = {text};")
+    w.lines(codes[0].body)
+
+
+def _number(role: Role) -> int:
+    return int(role.name.removeprefix("worker") or 0)
+
+
+def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
+    w = Writer()
     scope = Scope(w, names=_taken(plan))
     for s in plan.program.graph.kernel.scalars:
         scope.registers[s.name] = Registers(s.name, s.dtype, uniform(), scalar=True)
         scope.names.add(s.name)
+    names = []
+    for b in plan.program.buffers:
+        if b.layout == "staging" and b.role in ("", role.name):
+            names.append(("u32", staging_name(b.tile), "smem_" + c_name(b.name)))
+    turns = {}
+    for section in plan.program.sections:
+        for instr in section.instrs if section.role == role.name else ():
+            if isinstance(instr, Wait | Arrive) and instr.reason.why is Why.ORDER:
+                turn = turns.setdefault(instr.signal, f"turn_{len(turns)}")
+                if ("u32", turn, plan.barrier_name(instr.signal)) not in names:
+                    names.append(("u32", turn, plan.barrier_name(instr.signal)))
+                if isinstance(instr, Wait):
+                    names.append(("u32", f"{turn}_early", str(instr.reason.distance)))
+                    names.append(("u32", f"{turn}_index", str(plan.barrier_index(instr.signal))))
+    scope.names |= {name for _, name, _ in names}
     if role.kind == "producer":
         with w.block("if (warp_in_group == 0 && elect_lane())"):
-            _emit_tiles(w, plan, role, scope)
-        return
-    w.line(f"constexpr i32 worker = {worker};")
+            _emit_tiles(w, plan, role, scope, turns)
+    else:
+        _emit_descriptors(w, plan, scope)
+        _emit_tiles(w, plan, role, scope, turns)
+    return RoleCode(role, tuple(names), w.text())
+
+
+def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
     for dot in plan.dots.values():
         for value, axis, size in (
             (dot.row_operand, dot.m_axis, dot.m),
@@ -188,7 +252,6 @@ def _emit_role(w: Writer, plan: KernelPlan, role: Role, worker: int) -> None:
             if shared and name not in scope.names:
                 scope.names.add(name)
                 w.line(f"const u64 {name} = {descriptor_base(shared, axis, worker_rows(shared, axis, size))};")
-    _emit_tiles(w, plan, role, scope)
 
 
 def _taken(plan: KernelPlan) -> set[str]:
@@ -198,14 +261,14 @@ def _taken(plan: KernelPlan) -> set[str]:
     return names | {plan.barrier_name(s.name) for s in plan.rings} | {"tiles", "count", "rest", "worker"}
 
 
-def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope) -> None:
+def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: dict[str, str]) -> None:
     places = Places(plan, scope, worker=role.kind == "worker")
-    e = RoleEmitter(plan, role, scope, places)
+    e = RoleEmitter(plan, role, scope, places, turns=turns)
     e.declare_rings()
     with w.block("for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"):
         places.enter_tile(plan.loop(0), "tile")
         if role.kind == "worker":
-            declare_tile_values(e)
+            e.homes = Homes.declare(plan, scope, role.name)
         e.tile_body()
     if any(plan.is_store_group(i.completes) for i in plan.issued.values()) and role.kind == "worker":
         w.line("if (lane == 0) store_wait_read<0>();  // the sources must outlive the stores' reads")

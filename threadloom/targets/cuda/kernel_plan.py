@@ -10,7 +10,7 @@ from functools import cached_property
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
-from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram
+from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.tile_map import TileMap
 from threadloom.targets.cuda import copy
 from threadloom.targets.cuda.dot import DotPlan, plan_dot
@@ -20,7 +20,7 @@ from threadloom.targets.cuda.layout import Layout
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.wgmma import Instruction
-from threadloom.task.ops import Kind, Loop, Method, STask
+from threadloom.task.ops import Kind, Loop, Method, STask, Tile
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
 
@@ -139,27 +139,14 @@ class KernelPlan:
 
     # ------------------------------------------------------------ places of values
 
-    def carried_home(self, value: str) -> str | None:
-        """The value whose registers hold the carried tile of `value`, None where it is not carried."""
-        for loop in self.program.graph.loops:
-            for init, arg, following, result in loop.carried:
-                if value in (init.name, arg.name, following.name, result.name):
-                    outer = self.carried_home_outside(init.name, loop)
-                    return outer or init.name
-        return None
-
-    def carried_home_outside(self, value: str, inner: Loop) -> str | None:
-        for loop in self.program.graph.loops:
-            if loop.id != inner.id and any(value in (v.name for v in c) for c in loop.carried):
-                return self.carried_home(value)
-        return None
-
-    def same_place(self, value: str) -> tuple[str, ...]:
-        """All values that live where the carried tile of `value` lives."""
-        home = self.carried_home(value)
-        if home is None:
-            return ()
-        return tuple(v for v in self.values if self.carried_home(v) == home)
+    def lives_in_registers(self, tile_: Tile, role: str) -> bool:
+        """Whether the role keeps the tile in registers over its sTasks."""
+        if not tile_.type.axes or self._staging_buffer(tile_.name) is not None:
+            return False
+        if any(b.tile == tile_.name and b.space != "reg" for b in self.program.buffers):
+            return False
+        touched = {i.task for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)}
+        return bool(touched & {*tile_.producers, *tile_.consumers})
 
     def is_packed(self, value: str) -> bool:
         """Whether `value` is kept packed, two to a register: a computed 16-bit row operand, or a staged result."""
@@ -169,23 +156,23 @@ class KernelPlan:
         )
 
     def is_staged(self, value: str) -> bool:
-        tile_name = self.tiles.of(value)
-        return any(b.tile == tile_name and b.layout == "staging" for b in self.program.buffers) if tile_name else False
+        return self._staging_buffer(self.tiles.of(value)) is not None
 
-    def staging(self, value: str, role: str) -> Staging:
-        """Where `role` stages `value` for its bulk store."""
-        b = self.buffer_of(value, role)
+    def _staging_buffer(self, tile_name: str) -> Buffer | None:
+        """A buffer of the tile from which it goes to global memory."""
+        return next((b for b in self.program.buffers if b.tile == tile_name and b.layout == "staging"), None)
+
+    def staging(self, value: str) -> Staging:
+        """Where a worker stages `value` for its bulk store (the address has one name in all roles)."""
+        b = self._staging_buffer(self.tiles.of(value))
         op = self.store_of(value)
         column = self.contiguous_axis(op)
         row = next(a for a in op.value.type.axes if a != column)
-        return staging_of("smem_" + c_name(b.name), self.layouts[value], row, column)
+        return staging_of(staging_name(b.tile), self.layouts[value], row, column)
 
     def store_of(self, value: str) -> tile.Store:
         stores = (o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store))
         return next(o for o in stores if o.value.name == value)
-
-    def packed_name(self, value: str) -> str:
-        return f"packed:{value}" if self.is_packed(value) else value
 
     # ------------------------------------------------------------ buffers, shared memory
 
@@ -251,23 +238,6 @@ class KernelPlan:
     def shared_tile_of_load(self, op: tile.Load) -> SharedTile | None:
         return self.shared_tile(op.result.name) if self.tiles.of(op.result.name) else None
 
-    def values_across_passes(self, role: str) -> list[tile.Value]:
-        """Values that one pass of a role's loop leaves for a later one, or a loop for what follows it."""
-        stage = {
-            i.task: i.stage for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)
-        }
-        made: dict[str, tile.Value] = {}
-        writer = {name: t for t in self.tasks.values() for name in t.writes}
-        for t in self.tasks.values():
-            for name in t.reads:
-                source = writer.get(name)
-                if source is None or source.kind is Kind.SCALAR or self.shared_tile(name) is not None:
-                    continue
-                apart = stage.get(source.name, 0) != stage.get(t.name, 0)
-                if source.loop != t.loop or apart or self.is_guarded(t.loop, role):
-                    made[name] = self.values[name]
-        return list(made.values())
-
     def is_guarded(self, loop: int, role: str) -> bool:
         """Whether the role's passes of `loop` test which stages exist (more than two stages)."""
         found = [s for s in self.program.sections if s.role == role and s.loop == loop]
@@ -279,7 +249,8 @@ class KernelPlan:
         for t in self.tasks.values():
             for name in t.reads:
                 readers.setdefault(name, set()).add(t.name)
-        return frozenset(n for n in task.reads if readers[n] == {task.name} and self.carried_home(n) is None)
+        carried = {v.name for loop in self.program.graph.loops for c in loop.carried for v in c}
+        return frozenset(n for n in task.reads if readers[n] == {task.name} and n not in carried)
 
     def load_op(self, task: str) -> tile.Load:
         return next(o for o in self.tasks[task].ops if isinstance(o, tile.Load))
@@ -324,8 +295,7 @@ class KernelPlan:
                 made[self.map_name(name)] = spec
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
                 op = self.tasks[name].ops[-1]
-                owner = next(b.role for b in self.program.buffers if b.tile == self.tiles.of(op.value.name))
-                staging = self.staging(op.value.name, owner)
+                staging = self.staging(op.value.name)
                 made[self.map_name(name)] = store_map(self.facts[op.tensor], op, staging)
         return made
 
@@ -341,8 +311,12 @@ class KernelPlan:
         return self.values[name]
 
     def explain(self, reason: Reason) -> str:
+        """Why a wait or an arrival is there; the same words in all workers."""
+        if reason.why is Why.ORDER:
+            return f"order: {reason.src} -> {reason.dst}, workers take turns on {reason.buffer}"
+        found = self.find_buffer(reason.buffer)
         away = f", {reason.distance} iterations earlier" if reason.distance else ""
-        return f"{reason.why}: {reason.src} -> {reason.dst} ({reason.buffer}{away})"
+        return f"{reason.why}: {reason.src} -> {reason.dst} ({found.tile if found else reason.buffer}{away})"
 
     def describe(self, task: STask) -> str:
         made = ", ".join(task.writes)
@@ -358,6 +332,10 @@ class KernelPlan:
 
 def c_name(name: str) -> str:
     return "".join(ch if ch.isalnum() else "_" for ch in name)
+
+
+def staging_name(tile_name: str) -> str:
+    return "staged_" + c_name(tile_name)
 
 
 def with_extents(plan: KernelPlan, dims: dict[str, int]) -> KernelPlan:

@@ -77,6 +77,7 @@ def compile_source(source: str, arch: str, name: str = "kernel.cu", defines: tup
     names = [h.encode() for h in headers]
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts, names)
     options = [f"--gpu-architecture={arch}", "-std=c++17", "--ptxas-options=-v", "-lineinfo"]
+    options.append("--diag-suppress=177")  # a variable that is never read: the compiler removes it
     options += [f"-D{d}" for d in defines]
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
     log = _log(nvrtc, program)

@@ -19,6 +19,7 @@ class Registers:
     layout: Layout
     scalar: bool = False
     value: str = ""  # the value whose registers these were, where they are reused
+    packed: bool = False  # u32 registers, two 16-bit elements in each
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Scope:
     registers: dict[str, Registers] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
 
     def fresh(self, name: str) -> str:
         """A C identifier that keeps the user's name (`acc.1` becomes `acc_1`)."""

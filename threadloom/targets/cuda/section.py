@@ -13,9 +13,10 @@ from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Role, Section, Wait, Why
 from threadloom.targets.cuda import issue
+from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.places import Places
-from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.task.ops import Loop
 
 
@@ -30,6 +31,11 @@ class RoleEmitter:
     rings: dict[tuple[int, int, int], str] = field(default_factory=dict)
     expected: set[tuple[str, int]] = field(default_factory=set)
     in_flight: float = math.inf  # at most so many matrix groups of this role are in flight here
+    homes: Homes | None = None
+    draining: bool = False  # in an epilogue: skipped products need no group of their own, waits are adjusted
+    groups: list[bool] = field(default_factory=list)  # the epilogue's groups so far: whether there is one
+    turns: dict[str, str] = field(default_factory=dict)  # order signal -> its name in this role's code
+    scalars: dict[int, dict[str, Registers]] = field(default_factory=dict)  # stage -> rank-0 values of its instance
 
     @property
     def is_worker(self) -> bool:
@@ -70,7 +76,7 @@ class RoleEmitter:
 
     def entry(self, signal: str, loop: int, stage: int) -> str:
         """C expression of the address of the barrier that instance uses."""
-        slots, name = self.plan.signal(signal).slots, self.plan.barrier_name(signal)
+        slots, name = self.plan.signal(signal).slots, self.turns.get(signal) or self.plan.barrier_name(signal)
         return name if slots == 1 else f"{name} + 8 * {self.slot(loop, slots, stage)}"
 
     # ------------------------------------------------------------ loops
@@ -93,6 +99,13 @@ class RoleEmitter:
             with w.block(f"for (i32 {t} = 0; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, {first: t})
             return
+        if self.is_light(section, first):
+            with w.block(f"for (i32 {t} = 0; {t} < {count}; {t}++)"):
+                late = {s: f"{t} >= {s - first}" for s in used if s != first}
+                self.instance_pass(loop, section, {s: t if s == first else f"{t} - {s - first}" for s in used}, late)
+            with w.block(f"if ({count} > 0)"):
+                self.epilogue(loop, section, used, count)
+            return
         with w.block(f"if ({count} > 0)"):
             for step in range(last - first):
                 w.note(f"prologue {step}")
@@ -100,10 +113,24 @@ class RoleEmitter:
             w.note("steady state")
             with w.block(f"for (i32 {t} = {last - first}; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, {s: t if s == first else f"{t} - {s - first}" for s in used})
-            for step in range(last - first):
-                w.note(f"epilogue {step}")
-                late = {s: f"{count} - {s - first - step}" for s in used if s - first > step}
-                self.ramp(loop, section, late, count)
+            self.epilogue(loop, section, used, count)
+
+    def is_light(self, section: Section, first: int) -> bool:
+        """Whether all stages but the first only wait for products and release slots: the loop then needs no prologue,
+        a test in its body will do. (A copy of the body would be one more place for the products' registers.)"""
+        return all(
+            i.stage == first or isinstance(i, Arrive) or _is_group_wait(i, {i.stage}, self.plan) for i in section.instrs
+        )
+
+    def epilogue(self, loop: Loop, section: Section, used: list[int], count: str) -> None:
+        first, last = used[0], used[-1]
+        self.groups.clear()
+        for step in range(last - first):
+            self.scope.writer.note(f"epilogue {step}")
+            late = {s: f"{count} - {s - first - step}" for s in used if s - first > step}
+            self.draining = True
+            self.ramp(loop, section, late, count)
+            self.draining = False
 
     def ramp(self, loop: Loop, section: Section, instances: dict[int, str], count: str) -> None:
         """One pass of prologue or epilogue: the stages in `instances` run, each for its own instance."""
@@ -135,20 +162,25 @@ class RoleEmitter:
         """All instructions of the stages in `active`, once."""
         for stage in sorted(active):
             self.scope.places = self.places.at(stage)
-            issue.emit_scalars(self, loop.id, stage)
+            self.scalars[stage] = issue.emit_scalars(self, loop.id)
+        own = {stage: self.scalars[stage] for stage in active}
         self.expected.clear()
         self.in_flight = math.inf
         for instr in join_group_waits(section.instrs, active, self.plan):
             if instr.stage in active:
                 self.scope.places = self.places.at(instr.stage)
+                self.scope.registers.update(own[instr.stage])
                 guard = (guards or {}).get(instr.stage)
-                if guard:
+                if guard and not _is_group_wait(instr, {instr.stage}, self.plan):  # a wait too many is harmless
                     with self.scope.writer.block(f"if ({guard})"):
                         self.instruction(loop, instr, section.instrs)
                 else:
                     self.instruction(loop, instr, section.instrs)
             elif isinstance(instr, Issue) and self.plan.is_group(instr.completes):
-                self.commit("an empty group keeps the count")
+                if self.draining:
+                    self.groups.append(False)
+                else:
+                    self.commit("an empty group keeps the count")
             elif isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
                 self.scope.writer.line("if (lane == 0) store_commit();  // an empty group keeps the count")
         for (at, _, stage), ring in self.rings.items():
@@ -180,10 +212,12 @@ class RoleEmitter:
             w.line("__syncwarp();")
             return
         if signal.kind is not Completion.MBARRIER:
-            if self.in_flight > instr.pending:
-                w.line(f"mma_wait<{instr.pending}>();  // {why}")
-                self.in_flight = instr.pending
-            held = self.scope.registers.get(f"buffer:{instr.reason.buffer}")
+            recent = self.groups[-instr.pending :] if self.draining and instr.pending else []
+            pending = instr.pending - recent.count(False)
+            if self.in_flight > pending:
+                w.line(f"mma_wait<{pending}>();  // {why}")
+                self.in_flight = pending
+            held = self.homes.of_buffer(instr.reason.buffer) if self.homes else None
             if held is not None:
                 w.line(f"pin({held.name});")
             return
@@ -194,12 +228,17 @@ class RoleEmitter:
             raise InternalError(f"a wait for {instr.signal} at distance {distance} has no code yet")
         phase = f"{self.rings[loop.id, signal.slots, instr.stage]}.phase"
         entry = self.entry(signal.name, loop.id, instr.stage)
+        if instr.reason.why is Why.ORDER:
+            name = self.turns[signal.name]
+            w.line(f"barrier_wait({entry}, {phase} ^ {name}_early, {name}_index);  // {why}")
+            return
         parity = f"{phase} ^ 1" if earlier else phase
         w.line(f"barrier_wait({entry}, {parity}, {self.plan.barrier_index(signal.name)});  // {why}")
 
     def commit(self, note: str = "") -> None:
         self.scope.writer.line(f"mma_commit();{f'  // {note}' if note else ''}")
         self.in_flight += 1
+        self.groups.append(True)
 
     def arrive(self, loop: Loop, instr: Arrive) -> None:
         w = self.scope.writer
@@ -213,9 +252,7 @@ class RoleEmitter:
         w.line(f"if (lane == 0) {text}")
 
     def fence(self, instr: Fence) -> None:
-        if self.plan.buffer(instr.buffer).space == "reg":
-            self.scope.writer.line_once("mma_fence();")
-        else:
+        if self.plan.buffer(instr.buffer).space != "reg":  # for registers, every product begins with its own fence
             self.scope.writer.line(f"fence_to_async();  // {self.plan.explain(instr.reason)}")
 
 

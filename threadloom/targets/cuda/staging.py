@@ -1,7 +1,7 @@
 """Results on their way to global memory by bulk stores: packed registers -> boxes in shared memory -> tensor.
 
-Each warp owns its 16 rows: it writes them as boxes of 64, 32 or 16 columns, and one of its lanes issues their stores, so
-no barrier wider than a warp is needed.
+Each warp owns its 16 rows: it writes them as boxes of 64, 32 or 16 columns, and one of its lanes issues their stores,
+so no barrier wider than a warp is needed.
 """
 
 from __future__ import annotations

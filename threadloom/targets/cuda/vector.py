@@ -155,21 +155,20 @@ def _flush(
 def _reusable(
     scope: Scope, before: list[Elementwise], after: list[Elementwise], layouts: dict[str, Layout], dying: frozenset[str]
 ) -> Registers | None:
-    """Registers of a value that the operations up to now read for the last time, of the shape the last one needs."""
+    """Registers of a value that the operations up to now read for the last time, of the shape the last one needs; a
+    result that has a home takes no others."""
     result = before[-1].result
+    home = scope.homes.get(result.name)
     wanted = (layouts[result.name], c.register_type(result.type.dtype))
     later = _read_by(tuple(after))
     for op in before:
         for arg in operands(op):
             held = scope.registers.get(arg.name)
-            if (
-                arg.name in dying
-                and arg.name not in later
-                and held is not None
-                and held.layout.registers >= WORTH_REUSE
-            ):
-                if (held.layout, c.register_type(held.dtype)) == wanted:
-                    return replace(held, value=arg.name)
+            if held is None or arg.name not in dying or arg.name in later or home not in (None, held.name):
+                continue
+            large = held.layout.registers >= WORTH_REUSE
+            if large and (held.layout, c.register_type(held.dtype)) == wanted:
+                return replace(held, value=arg.name)
     return None
 
 
@@ -235,7 +234,15 @@ def read(scope: Scope, value: tile.Value, layout: Layout, register: str) -> str:
         raise InternalError(f"{value.name} is not in registers here")
     if held.scalar:
         return held.name
+    if held.packed:
+        return unpacked(held, register_index(layout, held.layout, register))
     return f"{held.name}[{_simplify(register_index(layout, held.layout, register))}]"
+
+
+def unpacked(held: Registers, index: str) -> str:
+    """C expression: element `index` of packed registers."""
+    half = f"(u16)({held.name}[({index}) / 2] >> 16 * (({index}) % 2))"
+    return c.from_memory(held.dtype, half)
 
 
 def _simplify(index: str) -> str:

@@ -61,11 +61,11 @@ def wrapper(i: Instruction) -> str:
         tail += "" if i.a_in_registers else f", {int(i.a_mn_major)}"
         tail += f", {int(i.b_mn_major)}"
     result = "s32" if i.integer else "f32"
-    types = f"{OPERANDS[i.a][0]}.{OPERANDS[i.b][0]}"
+    types = f"m64n{i.n}k{i.k}.{result}.{OPERANDS[i.a][0]}.{OPERANDS[i.b][0]}"
     return (
         f"LOOM_DEVICE void {i.name}({element}* d, {a_parameter}, u64 b, i32 accumulate) {{\n"
         f'  asm volatile("{{\\n.reg .pred p;\\nsetp.ne.b32 p, %{b_at + 1}, 0;\\n"\n'
-        f'    "wgmma.mma_async.sync.aligned.m64n{i.n}k{i.k}.{result}.{types} {{{d}}}, {a_text}, %{b_at}, p{tail};\\n}}"\n'
+        f'    "wgmma.mma_async.sync.aligned.{types} {{{d}}}, {a_text}, %{b_at}, p{tail};\\n}}"\n'
         f'    : {outputs}\n    : {inputs}, "l"(b), "r"(accumulate));\n'
         "}\n"
     )

@@ -1,0 +1,90 @@
+"""Homes: the C array in which each tile of registers lives, for one role.
+
+A tile (task/ops.py) is a place: all its values, one content after the other, are in the same registers. Arrays are
+declared once per tile of the grid, so every loop pass and every stage finds its values where the last one left them.
+What only one sTask sees has no tile and is declared where it is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from threadloom.errors import InternalError
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.task.ops import STask, Tile
+
+
+@dataclass(slots=True)
+class Homes:
+    plan: KernelPlan
+    scope: Scope
+    arrays: dict[str, Registers]  # tile -> its array
+
+    @classmethod
+    def declare(cls, plan: KernelPlan, scope: Scope, role: str) -> Homes:
+        """Declare the arrays of all register tiles that `role` touches."""
+        made = cls(plan, scope, {})
+        for tile in plan.program.graph.tiles:
+            if plan.lives_in_registers(tile, role):
+                made._declare(tile)
+        return made
+
+    def _declare(self, tile: Tile) -> None:
+        layouts = {v: self.plan.layouts[v] for v in tile.values if v in self.plan.layouts}
+        if not layouts:
+            return
+        value = next(iter(layouts))
+        if len(set(layouts.values())) > 1:
+            raise InternalError(f"tile {tile.name} is wanted in two register layouts: {', '.join(layouts)}")
+        packed, dtype = self.plan.is_packed(value), self.plan.value(value).type.dtype
+        name = self.scope.fresh(tile.name + ("_packed" if packed else ""))
+        count = layouts[value].registers // (2 if packed else 1)
+        self.scope.writer.line(f"{'u32' if packed else c.register_type(dtype)} {name}[{count}];")
+        held = Registers(name, dtype, layouts[value], packed=packed)
+        self.arrays[tile.name] = held
+        for v in tile.values:
+            self.scope.homes[v] = name
+            self.scope.registers[v] = replace(held, dtype=self.plan.value(v).type.dtype)
+
+    def of(self, value: str) -> Registers | None:
+        """The array of the tile of `value`, with the value's dtype."""
+        held = self.arrays.get(self.plan.tiles.of(value))
+        return held and replace(held, dtype=self.plan.value(value).type.dtype)
+
+    def of_buffer(self, buffer: str) -> Registers | None:
+        found = self.plan.find_buffer(buffer)
+        return self.arrays.get(found.tile) if found else None
+
+    # ------------------------------------------------------------ what a task does to its tiles
+
+    def overwritten(self, task: STask) -> frozenset[str]:
+        """Values that `task` reads and whose tile gets its next content from it."""
+        written = {self.plan.tiles.of(w) for w in task.writes} - {""}
+        return frozenset(r for r in task.reads if self.plan.tiles.of(r) in written)
+
+    def begin(self, task: STask) -> None:
+        """Before the task's code: results whose tile holds nothing that the task reads are made in place, the others
+        get registers of their own (or those of an operand, where elementwise code may write over it)."""
+        held_back = {self.plan.tiles.of(r) for r in self.overwritten(task)}
+        for name in task.writes:
+            tile = self.plan.tiles.of(name)
+            if tile in held_back:
+                self.scope.registers.pop(name, None)
+            elif tile in self.arrays:
+                self.scope.registers[name] = self.of(name)
+
+    def finish(self, task: STask) -> None:
+        """After it: move what was made elsewhere to its tile."""
+        for name in task.writes:
+            home, made = self.of(name), self.scope.registers.get(name)
+            if home is None or made is None or made.name == home.name:
+                continue
+            source = made.name if made.scalar else f"{made.name}[i]"
+            self.scope.writer.line("#pragma unroll")
+            self.scope.writer.line(f"for (int i = 0; i < {home.layout.registers}; i++) {home.name}[i] = {source};")
+            self.scope.registers[name] = home
+        for name in task.writes:  # all values of a tile are found in it
+            if (home := self.of(name)) is not None:
+                self.scope.registers[name] = home
