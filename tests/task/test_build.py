@@ -10,7 +10,7 @@ import threadloom as tl
 from threadloom.examples import flash_attention, matmul, softmax
 from threadloom.task.build import build_task_graph
 from threadloom.task.interp import interpret_graph
-from threadloom.task.ops import Kind, TaskGraph
+from threadloom.task.ops import Kind, Method, TaskGraph
 from threadloom.task.propagate import propagate
 from threadloom.task.work import work
 
@@ -87,3 +87,17 @@ def test_a_sliding_window_is_loaded_once():
     shapes = propagate(graph, {"i": 64}, {"R": 5})
     assert work(graph.task("load_x"), shapes).bytes_loaded == 4 * (64 + 4)
     assert shapes["x"] == (64, 5)
+
+
+def test_which_loads_are_boxes():
+    kernel = kernel_from_text("""
+        @tl.kernel
+        def k(x: tl.Tensor["M", "N", tl.f32], i: tl.Tensor["N", tl.i32]) -> tl.Tensor["N", tl.f32]:
+            for b, n in tl.grid(tl.each(4), "N"):
+                r = tl.axis(8)
+                box = tl.sum(x[b * 8 + r, n + b * 3], r)
+                tl.atomic_add(out[n], box + x[b, 2 * n] + tl.sum(x[r + n, n], r) + x[b, i[n]])
+    """)
+    graph = build_task_graph(kernel.tile())
+    bulk = [Method.BULK_COPY in t.methods for t in graph.tasks if t.kind in (Kind.LOAD, Kind.GATHER) and "x" in t.name]
+    assert bulk == [True, False, False, False]

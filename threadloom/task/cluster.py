@@ -12,6 +12,7 @@ from threadloom.task.ops import Kind, Method, STask
 from threadloom.tile.canonicalize import depends_on_axes
 from threadloom.tile.ops import (
     AtomicAdd,
+    AxisKind,
     Bound,
     Cast,
     Const,
@@ -211,7 +212,7 @@ def _task(node: Node, body: LoopBody, bodies: list[LoopBody], repeated: dict[str
         axes.update(dict.fromkeys(a for v in (*operands(op), *results(op)) for a in v.type.axes))
         axes.update(dict.fromkeys(sorted(depends_on_axes(op))))
     name = _name(node, writes, names)
-    methods = _methods(node)
+    methods = _methods(node, {a.axis.name for b in bodies for a in b.axes if a.axis.kind is AxisKind.EACH})
     return STask(
         name, node.kind, ops, tuple(axes), tuple(sorted(node.reads)), writes, methods, body.id, node.ops[-1].loc
     )
@@ -249,15 +250,15 @@ def _name(node: Node, writes: tuple[str, ...], names: set[str]) -> str:
     return name
 
 
-def _methods(node: Node) -> tuple[Method, ...]:
+def _methods(node: Node, each: set[str]) -> tuple[Method, ...]:
     match node.kind:
         case Kind.LOAD:
-            bulk = (Method.BULK_COPY,) if _is_box(node.ops[0].subscripts) else ()
+            bulk = (Method.BULK_COPY,) if _is_box(node.ops[0].subscripts, each) else ()
             return (*bulk, Method.ASYNC_COPY, Method.PACK, Method.LOAD_STORE)
         case Kind.GATHER:
             return (Method.ASYNC_COPY, Method.PACK, Method.LOAD_STORE)
         case Kind.STORE:
-            box = _is_box(node.ops[0].subscripts)
+            box = _is_box(node.ops[0].subscripts, each)
             return (Method.BULK_COPY, Method.LOAD_STORE) if box else (Method.LOAD_STORE,)
         case Kind.ATOMIC:
             return (Method.LOAD_STORE,)
@@ -268,11 +269,12 @@ def _methods(node: Node) -> tuple[Method, ...]:
     return (Method.SCALAR,)
 
 
-def _is_box(subscripts: tuple[Subscript, ...]) -> bool:
-    """Whether the tile is a box of the tensor: at most one axis with coefficient 1 in each dimension."""
+def _is_box(subscripts: tuple[Subscript, ...], each: set[str]) -> bool:
+    """Whether the tile is a box of the tensor: at most one tiled axis, with coefficient 1, in each dimension (`each`
+    names axes whose index is a scalar: they only move the box)."""
     seen: list[str] = []
     for subscript in subscripts:
-        axes = [t for t in subscript.terms if t.axis is not None]
+        axes = [t for t in subscript.terms if t.axis is not None and t.axis not in each]
         tiled = [t for t in subscript.terms if t.value is not None and t.value.type.axes]
         if tiled or len(axes) > 1 or any(t.coefficient != 1 for t in axes):
             return False
