@@ -48,7 +48,7 @@ def raise_unit(ir: FrontIr, dump: Dump = no_dump) -> tuple[Raised, tuple[Stub, .
     dump("device.ll", ir.device)
     text = inline.inline_device(semantics.restore(ir.device), kernels)
     dump("inlined.ll", text)
-    raised = raise_module(parsing.parse(text, ir.source), kernels)
+    raised = raise_module(parsing.parse(text), kernels)
     dump("raised.par", _par_text(raised.module))
     return raised, stubs
 

@@ -21,6 +21,8 @@ from threadloom.source import Loc
 
 CXX_ERROR = slug("cuda-source", "clang found an error in the CUDA source")
 
+DYNAMIC_PARALLELISM = slug("cuda-dynamic-parallelism", "a kernel launches another kernel")
+
 HEADERS = Path(__file__).parent / "headers"
 
 _CUDA_MODE = (
@@ -84,7 +86,7 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     compiler = clang.find()
     common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
     contract = () if options.contract else ("-ffp-contract=off",)
-    with launches_respaced(path) as (source, include):
+    with clang_readable(path) as (source, include):
         host = [*include, *common, *options.host_only, *options.warnings, source]
         device = [*include, *common, *_DEVICE, *contract, source]
         with ThreadPoolExecutor(2) as pool:
@@ -96,12 +98,14 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
 
 
+_FLOAT_CONSTRAINT = re.compile(rb'"([=+]?)[fd]"(?=\s*\()')
 _SPACED_LAUNCH = re.compile(rb"<<[ \t]+<(?!<)|<[ \t]+<<|>>[ \t]+>(?!>)|>[ \t]+>>")
 
 
 @contextmanager
-def launches_respaced(path: str) -> Iterator[tuple[str, list[str]]]:
-    """nvcc reads `<< <` as `<<<`, clang does not: a source that has it is compiled as a copy with the blanks moved.
+def clang_readable(path: str) -> Iterator[tuple[str, list[str]]]:
+    """nvcc reads `<< <` as `<<<`, clang does not; PTX's asm constraints "f" and "d" mean other registers here ("x").
+    A source that has either is compiled as a copy with that changed.
 
     Yields the file to compile and the flags that keep its #includes and line numbers right.
     """
@@ -109,10 +113,12 @@ def launches_respaced(path: str) -> Iterator[tuple[str, list[str]]]:
         text = Path(path).read_bytes()
     except OSError:
         text = b""  # clang says it better
-    if not _SPACED_LAUNCH.search(text):
+    fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
+    if b"asm" in text:
+        fixed = _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed)
+    if fixed == text:
         yield path, []
         return
-    fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
     with tempfile.TemporaryDirectory(prefix="loom-") as folder:
         copy = Path(folder) / Path(path).name
         copy.write_bytes(f'#line 1 "{path}"\n'.encode() + fixed)
@@ -125,6 +131,14 @@ _DIAGNOSTIC = re.compile(r"^(.+?):(\d+):(\d+): (?:fatal )?error: (.*)$", re.MULT
 def source_error(stderr: str, path: str) -> CompileError:
     """clang's first error as ours, the rest of its text behind it."""
     found = _DIAGNOSTIC.search(stderr)
+    if found and "kernel launch from __device__" in found[4]:
+        return CompileError(
+            DYNAMIC_PARALLELISM,
+            "a kernel is launched from device code",
+            why="dynamic parallelism is not supported on this CPU",
+            try_="launch it from the host, or call its body as a device function",
+            loc=Loc(found[1], int(found[2]), int(found[3])),
+        )
     if found is None:
         return CompileError(CXX_ERROR, f"clang failed on {path}: {stderr.strip()[:2000]}")
     others = len(_DIAGNOSTIC.findall(stderr)) - 1

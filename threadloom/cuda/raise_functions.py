@@ -129,7 +129,13 @@ def raise_function(
     function: Function, functions: tuple[str, ...], shared: SharedVariables, builtins: dict[str, Value]
 ) -> par.Function:
     if function.variadic:
-        raise CompileError(VARIADIC, f"device function {function.name} is variadic", loc=function.loc)
+        raise CompileError(
+            VARIADIC,
+            f"device function {function.name} is variadic",
+            why="it cannot be inlined, and device functions have no variadic calls",
+            try_="use a variadic template",
+            loc=function.loc,
+        )
     function = expand_constants(function, shared)
     _check(function, shared)
     function = replace(function, blocks=tuple(pass_context(b, functions) for b in function.blocks))

@@ -14,11 +14,11 @@ from threadloom.cuda.cfg.ops import BasicBlock, Branch, Function, Jump, Module, 
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.par.leaf_parsing import LeafParser
 from threadloom.par.lexing import Cursor, Token, unquoted
+from threadloom.par.opcodes import FAST_MATH_FLAGS
 from threadloom.par.ops import PTR, VOID, Alloca, Attrs, Const, Global, Int, Leaf, Operand, Param, Space, Type, Value
 from threadloom.source import Loc
 
 UNSUPPORTED = slug("cuda-unsupported-instruction", "device code uses an LLVM instruction that has no meaning here")
-INLINE_ASM = slug("cuda-inline-asm", "device code contains inline PTX that is not translated")
 
 _FUNCTION = re.compile(r"^(define|declare) [^\n]*", re.MULTILINE)
 _GLOBAL = re.compile(r"^@[^\n]*", re.MULTILINE)
@@ -138,8 +138,6 @@ class LlvmParser(LeafParser):
     def operand_of(self, type_: Type) -> Operand:
         cursor = self.cursor
         if cursor.token.kind != "local":
-            if cursor.at("asm"):
-                self._fail_asm()
             return self.constant(type_)
         name = _register(cursor.advance().text)
         return self.values.setdefault(name, Value(name, type_))
@@ -252,10 +250,12 @@ class LlvmParser(LeafParser):
                     phis.append(op)
                 case Leaf() | Alloca():
                     body.append(op)
+                case list():
+                    body += op
                 case _:
                     return BasicBlock(name, tuple(phis), tuple(body), op)
 
-    def _instruction(self) -> Phi | Leaf | Alloca | Terminator:
+    def _instruction(self) -> Phi | Leaf | Alloca | list[Leaf] | Terminator:
         cursor = self.cursor
         self.result_names = []
         if cursor.token.kind == "local":
@@ -275,7 +275,7 @@ class LlvmParser(LeafParser):
                 return self._alloca()
             case "switch" | "indirectbr" | "invoke" | "resume" | "landingpad" | "va_arg" | "callbr":
                 return self._unsupported()
-        return self._leaf()
+        return self._asm() if self._is_asm() else self._leaf()
 
     def _loc(self) -> Loc | None:
         """Read the metadata attachments that end an instruction; `!dbg` is its place, the rest are hints."""
@@ -295,6 +295,51 @@ class LlvmParser(LeafParser):
         leaf = self.leaf()
         pairs = dict(leaf.attrs.metadata)
         return _tidied(leaf, self.debug.loc(pairs.get("dbg", "")))
+
+    def _is_asm(self) -> bool:
+        """Whether the instruction at the cursor is `call T asm ...`."""
+        cursor = self.cursor
+        for index in range(cursor.index, len(cursor.tokens)):
+            token = cursor.tokens[index]
+            if token.line != cursor.token.line or token.text == "(" or token.kind in ("global", "local"):
+                return False
+            if token.text == "asm":
+                return True
+        return False
+
+    def _asm(self) -> list[Leaf]:
+        from threadloom.cuda import ptx
+
+        cursor, names = self.cursor, self.result_names
+        place = self._place()
+        while not cursor.at("call"):
+            cursor.advance()
+        cursor.advance()
+        while cursor.at(*FAST_MATH_FLAGS):
+            cursor.advance()
+        type_ = self.type()
+        cursor.expect("asm")
+        while cursor.token.kind == "word":  # sideeffect alignstack
+            cursor.advance()
+        text = _string_text(cursor.advance().text)
+        cursor.expect(",")
+        constraints = _string_text(cursor.advance().text)
+        operands = self._asm_operands()
+        result = self.define(type_, names[0]) if names and type_ != VOID else None
+        dict(self._attachments())
+        return ptx.translate(text, constraints, operands, result, f"asm.{len(self.defined)}", place)
+
+    def _asm_operands(self) -> tuple[Operand, ...]:
+        cursor, operands = self.cursor, []
+        cursor.expect("(")
+        while not cursor.accept(")"):
+            type_ = self.type()
+            while cursor.token.kind == "word" and cursor.token.text in ("elementtype", "noundef", "nonnull"):
+                self.attribute()
+            operands.append(self.operand_of(type_))
+            if not cursor.at(")"):
+                cursor.expect(",")
+        return tuple(operands)
 
     def _unused(self, type_: Type, first: Token) -> Value:
         """LLVM leaves out the names of results that nobody uses."""
@@ -382,15 +427,9 @@ class LlvmParser(LeafParser):
         raise CompileError(UNSUPPORTED, f"{what} is not supported in device code",
                            try_="rewrite it with a template or ordinary control flow", loc=self._place())  # fmt: skip
 
-    def _fail_asm(self) -> None:
-        text = next((t.text for t in self.cursor.tokens[self.cursor.index :] if t.kind == "string"), "")
-        raise CompileError(
-            INLINE_ASM,
-            f"inline PTX {text} is not translated to this CPU",
-            why="PTX text has no C++ meaning that can be compiled",
-            try_="use the CUDA intrinsic for it, or #ifdef the statement out",
-            loc=self._place(),
-        )
+
+def _string_text(quoted: str) -> str:
+    return re.sub(r"\\([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), quoted.strip('"'))
 
 
 def _tidied(leaf: Leaf, loc: Loc | None) -> Leaf:
