@@ -54,9 +54,9 @@ middle:
 }
 """,
     "cuda-unsupported-instruction": """
-__global__ void k(int* p, int n) {
+__global__ void k(int* p, int n) {  // here
   void* labels[] = {&&zero, &&one};
-  goto *labels[n];  // here
+  goto *labels[n];
 zero:
   p[0] = 1;
 one:

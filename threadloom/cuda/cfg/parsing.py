@@ -133,7 +133,7 @@ class LlvmParser(LeafParser):
         super().__init__(cursor)
         self.debug = debug
         self.defined: set[str] = set()
-        self.block_names: set[str] = set()
+        self.function_loc: Loc | None = None
 
     def operand_of(self, type_: Type) -> Operand:
         cursor = self.cursor
@@ -181,7 +181,7 @@ class LlvmParser(LeafParser):
         name = unquoted(cursor.expect_kind("global", "a function name").text)
         params, variadic = self._params()
         words, debug_node = self._function_tail(groups)
-        loc = self.debug.function_loc(debug_node or node)
+        self.function_loc = loc = self.debug.function_loc(debug_node or node)
         blocks = self._blocks() if is_definition else ()
         return Function(name.removeprefix("\\01"), params, result, blocks, words, variadic, internal, loc)
 
@@ -417,7 +417,7 @@ class LlvmParser(LeafParser):
                 break
             if cursor.tokens[index].text == "!dbg":
                 return self.debug.loc(cursor.tokens[index + 1].text)
-        return None
+        return self.function_loc
 
     def _unsupported(self) -> None:
         word = self.cursor.token.text
