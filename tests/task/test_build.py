@@ -96,7 +96,7 @@ def test_which_loads_are_boxes():
             for b, n in tl.grid(tl.each(4), "N"):
                 r = tl.axis(8)
                 box = tl.sum(x[b * 8 + r, n + b * 3], r)
-                tl.atomic_add(out[n], box + x[b, 2 * n] + tl.sum(x[r + n, n], r) + x[b, i[n]])
+                tl.atomic_add(out[n], box + x[3, 2 * n] + tl.sum(x[r + n, n], r) + x[b * 2, i[n]])
     """)
     graph = build_task_graph(kernel.tile())
     bulk = [Method.BULK_COPY in t.methods for t in graph.tasks if t.kind in (Kind.LOAD, Kind.GATHER) and "x" in t.name]
