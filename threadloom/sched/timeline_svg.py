@@ -20,6 +20,7 @@ LEFT, RIGHT, TOP = 118, 20, 66
 LANE, GAP, MEMORY = 22, 7, 40
 CHARACTER = 6.3  # width of one at the labels' size, in pixels
 MOST_STALLS, MOST_REJECTED = 4, 4
+THINNEST = 0.3  # pixels
 
 STYLE = """
 svg{font-family:Inter,"DejaVu Sans",Helvetica,Arial,sans-serif;background:#fff}
@@ -62,8 +63,8 @@ def render_svg_pair(above: Timeline, below: Timeline, width: int = 1100, whole: 
 
 
 def color_of(bar: Bar, inner: int) -> str:
-    """Tasks of the innermost loop by iteration, others in grey by their own instance."""
-    return ITERATIONS[bar.instance % len(ITERATIONS)] if bar.loop == inner and inner else OUTER[bar.instance % 2]
+    """Tasks of the innermost loop by iteration (of the grid, where there is no other), the rest in grey by tile."""
+    return ITERATIONS[bar.instance % len(ITERATIONS)] if bar.loop == inner else OUTER[bar.instance % 2]
 
 
 class _Drawing:
@@ -75,7 +76,7 @@ class _Drawing:
         self.inner = max((bar.loop for bar in timeline.bars), default=0)
         self.abbreviated: set[str] = set()
         self.issuers: dict[tuple[str, str], list[str]] = {}
-        for bar in timeline.bars:
+        for bar in (b for b in timeline.bars if self._is_visible(b)):
             peers = self.issuers.setdefault((bar.row, bar.task), [])
             if bar.role not in peers:
                 peers.append(bar.role)
@@ -106,13 +107,17 @@ class _Drawing:
         )
         return "\n".join([head, f"<style>{STYLE}</style>", HATCH, *self._titles(), *grid, *self.parts, "</svg>", ""])
 
+    def _is_visible(self, bar: Bar) -> bool:
+        """Scalar code takes a cycle or two: a line too thin to see, which would only take a lane of its own."""
+        return (bar.end_cycles - bar.start_cycles) * self.scale >= THINNEST
+
     def x(self, cycles: float) -> float:
         return LEFT + cycles * self.scale
 
     # ------------------------------------------------------------ rows
 
     def _row(self, row: Row) -> None:
-        placed = lanes([bar for bar in self.shown.bars if bar.row == row.name])
+        placed = lanes([bar for bar in self.shown.bars if bar.row == row.name and self._is_visible(bar)])
         count = 1 + max((lane for _, lane in placed), default=0)
         height = count * LANE
         wide = self.width - LEFT - RIGHT
@@ -235,8 +240,8 @@ class _Drawing:
         self.y += 16
         x = float(LEFT)
         used = sorted({bar.instance % len(ITERATIONS) for bar in self.shown.bars if bar.loop == self.inner})
-        if self.inner and used:
-            self.parts.append(_text(x, self.y + 10, "iteration", "sub"))
+        if used:
+            self.parts.append(_text(x, self.y + 10, "iteration" if self.inner else "tile", "sub"))
             x += 58
             for number in used:
                 self.parts.append(f'<rect x="{x:.0f}" y="{self.y:.0f}" width="14" height="12" rx="2" '

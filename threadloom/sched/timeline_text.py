@@ -21,6 +21,7 @@ SPARKS = " ▁▂▃▄▅▆▇█"
 COLORS = (33, 208, 35, 161, 135, 37, 178, 69, 167, 108)  # of 256, one per iteration modulo 10
 MOST_STALLS = 6
 MOST_ITERATIONS = 8
+THINNEST = 0.03  # of a column; scalar code is not drawn
 
 
 def render_text(timeline: Timeline, width: int = 100, color: bool = False, whole: bool = False) -> str:
@@ -102,9 +103,12 @@ def nice_step(rough: float) -> float:
 def _row(timeline: Timeline, row: Row, letters: dict[str, str], margin: int, columns: int, color: bool) -> list[str]:
     """One pair of lines for each lane of the row."""
     by_lane: dict[int, list[Bar]] = defaultdict(list)
-    for bar, lane in lanes([b for b in timeline.bars if b.row == row.name]):
-        by_lane[lane].append(bar)
     scale = columns / timeline.end_cycles if timeline.end_cycles else 0.0
+    wide_enough = [
+        b for b in timeline.bars if b.row == row.name and (b.end_cycles - b.start_cycles) * scale >= THINNEST
+    ]
+    for bar, lane in lanes(wide_enough):
+        by_lane[lane].append(bar)
     lines = []
     for lane in sorted(by_lane) or [0]:
         cells: list[tuple[str, int | None]] = [(" ", None)] * columns
