@@ -92,6 +92,7 @@ class Parser(Expressions):
         super().__init__(builder, origin, names, fixed_loc)
         self.depth = depth
         self.inside: tuple[str, ...] = ()  # kinds of the enclosing regions: "grid" "stream" "if"
+        self.assigned_at: dict[str, Loc] = {}  # where each name was assigned last
 
     # ------------------------------------------------------------ statements
 
@@ -140,6 +141,7 @@ class Parser(Expressions):
         match target:
             case ast.Name(name):
                 self.names[name] = self._named(name, value, node)
+                self.assigned_at[name] = self.loc(node)
             case ast.Tuple(targets) | ast.List(targets):
                 if not isinstance(value, tuple | list) or len(value) != len(targets):
                     raise self.unsupported(node, f"assigning to {len(targets)} names at once", "as many values")
@@ -283,7 +285,7 @@ class Parser(Expressions):
                 f"{name} is {types_}",
                 why="what is carried from iteration to iteration keeps its axes and dtype",
                 try_=f"give {name} these axes and dtype before the loop (tl.zeros, tl.full), or cast inside",
-                loc=self.b.loc,
+                loc=self.assigned_at.get(name, self.b.loc),
             )
         return Unusable(f"it is {types_}")
 
