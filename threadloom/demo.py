@@ -108,18 +108,39 @@ def cuda_program(source: Path = CUDA_EXAMPLES / "block_sums.cu") -> CudaShown:
     return CudaShown(source.name, build_seconds, float(found[1]), milliseconds, int(found[3]) / milliseconds * 1e3)
 
 
+LINKS = {
+    "timeline.html": "interactive timeline",
+    "timeline.svg": "SVG",
+    "timeline.trace.json": "trace for Perfetto",
+    "timeline.txt": "text",
+    "timeline.json": "JSON",
+}
+STYLE = (
+    "body{font:15px system-ui,sans-serif;margin:2em auto;max-width:1150px;padding:0 1em;color:#222}"
+    "img{max-width:100%;border:1px solid #ddd}h2{margin:1.6em 0 .2em}p{margin:.3em 0}.wrong{color:#b00}"
+)
+
+
 def index_page(shown: list[Shown]) -> str:
-    """A page that links the drawings of all kernels."""
+    """A page with the result and the drawing of every kernel."""
+    sections = "".join(map(_section, shown))
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>threadloom demo</title><style>{STYLE}</style>'
+        f"<h1>threadloom demo</h1><p>Planned pipelines, and what was measured here.</p>{sections}</html>\n"
+    )
+
+
+def _section(one: Shown) -> str:
     import html
 
-    items = []
-    for one in shown:
-        links = " ".join(f'<a href="{one.name}/{f.name}">{html.escape(f.suffix[1:])}</a>' for f in one.files)
-        drawing = next((f"{one.name}/{f.name}" for f in one.files if f.suffix == ".svg"), None)
-        image = f'<p><img src="{drawing}" alt="timeline of {html.escape(one.name)}"></p>' if drawing else ""
-        items.append(f"<section><h2>{html.escape(one.name)}</h2><p>{links}</p>{image}</section>")
-    style = "body{font:15px system-ui;margin:2em auto;max-width:1100px}img{max-width:100%;border:1px solid #ddd}"
+    name = html.escape(one.name)
+    files = {f.name for f in one.files}
+    links = " · ".join(f'<a href="{name}/{file}">{label}</a>' for file, label in LINKS.items() if file in files)
+    fraction = f", {one.fraction:.0%} of the measured {one.of_what}" if one.fraction is not None else ""
+    errors = ", ".join(f"{c.output} {c.error:.1e} (allowed {c.bound:.1e})" for c in one.run.outputs)
+    verdict = "" if one.agrees else '<b class="wrong">WRONG: </b>'
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>threadloom demo</title><style>{style}</style>'
-        f"<h1>threadloom demo: planned pipelines</h1>{''.join(items)}</html>\n"
+        f"<section><h2>{name}</h2><p>{html.escape(one.run.speed)}{fraction}. "
+        f"{verdict}Error against float64: {html.escape(errors)}</p>"
+        f'<p>{links}</p><p><img src="{name}/timeline.svg" alt="timeline of {name}"></p></section>'
     )
