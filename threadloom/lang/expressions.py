@@ -9,28 +9,18 @@ import operator
 import types
 from collections.abc import Callable
 
-import numpy as np
-
 from threadloom.dtypes import Dtype, i64
 from threadloom.errors import CompileError, slug
 from threadloom.lang import builtins as tl
 from threadloom.lang import library
-from threadloom.lang.builder import Builder, describe_type
 from threadloom.lang.calls import HANDLERS, bind, dot
-from threadloom.lang.source_of import Origin
+from threadloom.lang.places import Places
 from threadloom.lang.values import Affine, TensorRef, Unusable
-from threadloom.source import Loc
-from threadloom.tile.ops import Access, AtomicAdd, AxisKind, Bound, Dim, Load, Subscript, Term, Value
+from threadloom.tile.ops import AxisKind, Bound, Term, Value
 
 UNKNOWN_NAME = slug("unknown-name", "a name in a kernel has no value")
-UNSUPPORTED = slug("unsupported-python", "Python that has no meaning in a kernel")
 CONDITION = slug("tile-condition", "a condition in the control flow is a tile instead of a scalar")
-SUBSCRIPTS = slug("subscripts", "a tensor is indexed with the wrong number or kind of subscripts")
-AXIS_DIM = slug("axis-dimension", "a loop variable indexes a dimension that its loop does not run over")
-REPEATED_AXIS = slug("repeated-whole-axis", "`:` stands for the same dimension twice in one tile")
-READS_OUTPUT = slug("reads-output", "an output is read: a dependence through memory, which cannot be pipelined")
 
-STORED_AXES = slug("stored-axes", "a stored tile has an axis that the place it is stored to has not")
 
 _BINARY: dict[type, tuple[str, Callable[[object, object], object]]] = {
     ast.Add: ("add", operator.add),
@@ -79,24 +69,8 @@ _SAME_AS: dict[object, Callable[..., object]] = {
 }  # fmt: skip
 
 
-class Expressions:
+class Expressions(Places):
     """One function's text under evaluation: `names` are its locals, over those its source can see."""
-
-    def __init__(self, builder: Builder, origin: Origin, names: dict[str, object], fixed_loc: Loc | None = None):
-        self.b = builder
-        self.origin = origin
-        self.names = names
-        self.fixed_loc = fixed_loc  # where library functions are inlined: the user's call
-
-    def loc(self, node: ast.AST) -> Loc:
-        return self.fixed_loc or self.origin.loc(node)
-
-    def at(self, node: ast.AST) -> None:
-        """What is emitted next comes from `node`."""
-        self.b.loc = self.loc(node)
-
-    def unsupported(self, node: ast.AST, what: str, instead: str = "") -> CompileError:
-        return CompileError(UNSUPPORTED, f"{what} in a kernel", try_=instead, loc=self.loc(node))
 
     # ------------------------------------------------------------ dispatch
 
@@ -154,7 +128,7 @@ class Expressions:
         fn, python = _BINARY[op]
         if _is_constant(left) and _is_constant(right):
             return self._in_python(python, node, left, right)
-        self._check_operands(node, left, right)
+        self.check_operands(node, left, right)
         self.at(node)
         if fn == "pow":
             return self._power(left, right, node)
@@ -162,21 +136,6 @@ class Expressions:
             return dot(self.b, left, right)
         affine = _affine(fn, left, right)
         return affine if affine is not None else self.b.map(fn, left, right)
-
-    def _check_operands(self, node: ast.AST, *operands: object) -> None:
-        for operand in operands:
-            if isinstance(operand, TensorRef):
-                raise self._bare_tensor(operand, node)
-
-    def _bare_tensor(self, ref: TensorRef, node: ast.AST) -> CompileError:
-        subscripts = ", ".join(str(d).lower() for d in ref.tensor.dims)
-        return CompileError(
-            SUBSCRIPTS,
-            f"tensor {ref.tensor.name} is used without subscripts",
-            why="only tiles of it can be computed with",
-            try_=f"{ref.tensor.name}[{subscripts}] with loop variables, or : for a whole dimension",
-            loc=self.loc(node),
-        )
 
     def _power(self, left: object, right: object, node: ast.AST) -> object:
         """Powers that are products, roots or reciprocals."""
@@ -202,7 +161,7 @@ class Expressions:
         python = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
         if _is_constant(operand):
             return self._in_python(python[type(op)], node, operand)
-        self._check_operands(node, operand)
+        self.check_operands(node, operand)
         self.at(node)
         match op:
             case ast.USub():
@@ -232,7 +191,7 @@ class Expressions:
             return self._in_python(python, node, left, right)
         if fn in ("in", "not in"):
             raise self.unsupported(node, f"`{fn}` on tiles", "(x == a) | (x == b)")
-        self._check_operands(node, left, right)
+        self.check_operands(node, left, right)
         self.at(node)
         return self.b.map(fn, left, right)
 
@@ -298,7 +257,7 @@ class Expressions:
     def _call(self, node: ast.Call) -> object:
         callee = self.evaluate(node.func)
         if callee is tl.atomic_add:
-            return self._atomic_add(node)
+            return self.atomic_add(node)
         args = [self.evaluate(a) for a in node.args]
         if any(k.arg is None for k in node.keywords):
             raise self.unsupported(node, "`**` in a call", "write the arguments out")
@@ -307,7 +266,7 @@ class Expressions:
         if not constant and _hashable(callee) and callee in _SAME_AS:
             return self._same_as(callee, args, node)
         if _hashable(callee) and callee in HANDLERS:
-            self._check_operands(node, *args)
+            self.check_operands(node, *args)
             self.at(node)
             bind(callee, self.b, args, kwargs)
             return HANDLERS[callee](self.b, *args, **kwargs)
@@ -321,7 +280,7 @@ class Expressions:
     def _same_as(self, callee: object, args: list[object], node: ast.Call) -> object:
         """abs, min, max and math functions of tiles mean the language's own."""
         stub = _SAME_AS[callee]
-        self._check_operands(node, *args)
+        self.check_operands(node, *args)
         self.at(node)
         if callee in (builtins.min, builtins.max) and len(args) >= 2:
             result = args[0]
@@ -336,137 +295,15 @@ class Expressions:
     ) -> object:
         raise NotImplementedError  # parse.py: it needs statements
 
-    # ------------------------------------------------------------ tensors
-
     def _subscript(self, owner: object, index: ast.expr, node: ast.Subscript) -> object:
         if isinstance(owner, TensorRef):
-            tensor = owner.tensor
-            if tensor.access is not Access.IN:
-                raise CompileError(
-                    READS_OUTPUT,
-                    f"output {tensor.name} is read",
-                    why="that is a dependence through memory, which cannot be pipelined",
-                    try_="keep the value in a variable, or make the tensor a parameter",
-                    loc=self.loc(node),
-                )
-            subscripts, axes = self.subscripts(owner, index, node)
-            self.at(node)
-            result = self.b.temporary(axes, tensor.dtype, tensor.name)
-            self.b.emit(Load(result, tensor.name, subscripts, self.b.loc))
-            return result
+            return self.load(owner, index, node)
         if isinstance(owner, Value | Affine):
             raise self.unsupported(node, "subscripts of a tile", "load the part that is needed from the tensor")
         key = self.evaluate(index)
         if not _is_constant(key):
             raise self.unsupported(node, "a Python container indexed by a tile", "pass it as a tensor")
         return self._in_python(operator.getitem, node, owner, key)
-
-    def subscripts(
-        self, ref: TensorRef, index: ast.expr, node: ast.AST
-    ) -> tuple[tuple[Subscript, ...], tuple[str, ...]]:
-        """The subscripts of a load or store and the axes of the tile they describe."""
-        items = list(index.elts) if isinstance(index, ast.Tuple) else [index]
-        dims = ref.tensor.dims
-        items = _expand_ellipsis(items, len(dims))
-        if len(items) != len(dims):
-            raise CompileError(
-                SUBSCRIPTS,
-                f"{ref.tensor.name} has {len(dims)} dimensions, {len(items)} subscripts given",
-                why=f"its dimensions are [{', '.join(map(str, dims))}]",
-                try_="one subscript for each; : takes a whole dimension",
-                loc=self.loc(node),
-            )
-        found = tuple(self._one_subscript(ref, at, item) for at, item in enumerate(items))
-        axes: list[str] = []
-        for at, subscript in enumerate(found):
-            for term in subscript.terms:
-                axes += [a for a in self._term_axes(term) if a not in axes]
-            self._check_repeated(items, at, found, ref)
-        return found, tuple(axes)
-
-    def _check_repeated(self, items: list[ast.expr], at: int, found: tuple[Subscript, ...], ref: TensorRef) -> None:
-        if isinstance(items[at], ast.Slice) and found[at] in found[:at]:
-            dim = ref.tensor.dims[at]
-            raise CompileError(
-                REPEATED_AXIS,
-                f"`:` stands for dimension {dim} twice in one tile",
-                try_=f"d = tl.axis({dim!r}) and one more, so that each has a name",
-                loc=self.loc(items[at]),
-            )
-
-    def _term_axes(self, term: Term) -> tuple[str, ...]:
-        if term.value is not None:
-            return term.value.type.axes
-        return () if self.b.axes[term.axis].kind is AxisKind.EACH else (term.axis,)
-
-    def _one_subscript(self, ref: TensorRef, at: int, item: ast.expr) -> Subscript:
-        dim = ref.tensor.dims[at]
-        if isinstance(item, ast.Slice):
-            if item.lower or item.upper or item.step:
-                raise self.unsupported(item, "a slice with bounds", 'a loop axis tl.span("M", start, stop)')
-            return Subscript((Term(1, axis=self.b.whole_axis(dim)),))
-        index = self.evaluate(item)
-        index = index.item() if isinstance(index, np.generic) else index
-        match index:
-            case bool():
-                pass
-            case int():
-                return Subscript((), index)
-            case Affine():
-                axis = index.axis()
-                if axis is not None and self._is_wrong_dim(self.b.axes[axis].dim, dim):
-                    raise self._wrong_dim(ref, at, axis, item)
-                return Subscript(index.terms, index.offset)
-            case Value() if index.type.dtype.is_integer:
-                return Subscript((Term(1, value=index),))
-        what = describe_type(index.type) if isinstance(index, Value) else f"{index!r}"
-        raise CompileError(
-            SUBSCRIPTS,
-            f"subscript {at} of {ref.tensor.name} is {what}",
-            why="a subscript is an integer: a loop variable, a scalar, a tile of indices, or a sum of them",
-            loc=self.loc(item),
-        )
-
-    def _is_wrong_dim(self, looped: Dim, indexed: Dim) -> bool:
-        """A formula such as "B + 1" may well be indexed by a loop over B."""
-        return looped != indexed and looped not in self.b.formulas and indexed not in self.b.formulas
-
-    def _wrong_dim(self, ref: TensorRef, at: int, axis: str, item: ast.expr) -> CompileError:
-        dim = ref.tensor.dims[at]
-        return CompileError(
-            AXIS_DIM,
-            f"{axis} runs over {self.b.axes[axis].dim}, but dimension {at} of {ref.tensor.name} is {dim}",
-            why="the loop would not cover that dimension, or run past it",
-            try_=f"swap the subscripts, give both dimensions one name, or loop over tl.span({dim!r}, ...)",
-            loc=self.loc(item),
-        )
-
-    def _atomic_add(self, node: ast.Call) -> None:
-        if len(node.args) != 2 or node.keywords or not isinstance(node.args[0], ast.Subscript):
-            raise self.unsupported(node, "tl.atomic_add without a place", "tl.atomic_add(out[m, n], value)")
-        target = node.args[0]
-        ref = self.evaluate(target.value)
-        if not isinstance(ref, TensorRef) or ref.tensor.access is Access.IN:
-            raise self.unsupported(node, "tl.atomic_add into something that is no output", "name an output")
-        value = self.evaluate(node.args[1])
-        self._check_operands(node, value)
-        subscripts, axes = self.subscripts(ref, target.slice, target)
-        self.at(node)
-        stored = self.b.cast(value, ref.tensor.dtype)
-        self.check_stored_axes(ref, axes, stored, node)
-        self.b.accumulated.add(ref.tensor.name)
-        self.b.emit(AtomicAdd(ref.tensor.name, subscripts, stored, self.b.loc))
-
-    def check_stored_axes(self, ref: TensorRef, axes: tuple[str, ...], value: Value, node: ast.AST) -> None:
-        extra = [a for a in value.type.axes if a not in axes]
-        if extra:
-            raise CompileError(
-                STORED_AXES,
-                f"the value has axes [{', '.join(value.type.axes)}], {ref.tensor.name} is indexed by "
-                f"[{', '.join(axes)}]: no place for {', '.join(extra)}",
-                try_="index the output by that axis too, or reduce the value over it",
-                loc=self.loc(node),
-            )
 
 
 def _is_constant(thing: object) -> bool:
@@ -505,16 +342,6 @@ def _as_affine(thing: object) -> Affine | None:
         case Value() if thing.type.dtype.is_integer:
             return Affine((Term(1, value=thing),))
     return None
-
-
-def _expand_ellipsis(items: list[ast.expr], rank: int) -> list[ast.expr]:
-    """`...` stands for as many `:` as are missing."""
-    at = [i for i, item in enumerate(items) if isinstance(item, ast.Constant) and item.value is Ellipsis]
-    if len(at) != 1:
-        return items
-    missing = max(0, rank - len(items) + 1)
-    filler = [ast.copy_location(ast.Slice(), items[at[0]]) for _ in range(missing)]
-    return items[: at[0]] + filler + items[at[0] + 1 :]
 
 
 def _nearest(name: str, known: list[str]) -> str:

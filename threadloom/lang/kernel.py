@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from threadloom.dtypes import Dtype
 from threadloom.errors import CompileError, slug
 from threadloom.lang.bind import Call, bind_call, sort_arguments
-from threadloom.lang.parse import Parsed, parse_kernel
+from threadloom.lang.parse_kernel import Parsed, parse_kernel
 from threadloom.lang.signature import ConstParam, FunctionParam, Signature, read_signature
 from threadloom.lang.source_of import Origin, find_source
 

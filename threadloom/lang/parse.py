@@ -9,47 +9,36 @@ from __future__ import annotations
 import ast
 import inspect
 import types
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from threadloom.dtypes import Dtype, bool_
 from threadloom.errors import CompileError, slug
 from threadloom.lang.builder import Builder, describe_type
-from threadloom.lang.dims import Formula
 from threadloom.lang.expressions import CONDITION, LIBRARY_MODULE, Expressions
-from threadloom.lang.signature import ScalarParam, Signature, TensorParam
 from threadloom.lang.source_of import Origin, find_source
 from threadloom.lang.values import Affine, AxisSpec, LoopSpec, Number, TensorRef, Unusable
 from threadloom.source import Loc
 from threadloom.tile.ops import (
     Access,
-    AtomicAdd,
     AxisKind,
     Block,
     Grid,
     If,
-    Kernel,
     LoopAxis,
     Op,
-    Scalar,
     Store,
     Stream,
-    Tensor,
-    TileType,
     Value,
     Yield,
 )
 from threadloom.tile.promote import literal_dtype, promote
 from threadloom.tile.uses import operands, results, walk
-from threadloom.tile.verify import verify
 
 CARRIED_TYPE = slug("carried-type", "a variable changes axes or dtype from one iteration of a stream to the next")
 LOOP_FORM = slug("loop-form", "a `for` over something else than tl.grid, tl.stream or range, or with wrong targets")
 ONE_GRID = slug("one-grid", "a kernel has several outermost grids, or a grid where none may be")
-OUTSIDE_GRID = slug("outside-grid", "a store stands outside the kernel's grid")
-NO_RESULT = slug("output-not-stored", "an output of the kernel is never stored")
 RECURSION = slug("recursion", "helper functions call each other without end")
 RESULT_FORM = slug("helper-result", "a helper function does not return where its value is needed")
 
@@ -171,7 +160,7 @@ class Parser(Expressions):
         if ref.tensor.access is Access.IN:
             raise self.unsupported(target, f"storing into input {ref.tensor.name}", "an output: -> tl.Tensor[...]")
         if isinstance(value, TensorRef):
-            raise self._bare_tensor(value, target)
+            raise self.bare_tensor(value, target)
         subscripts, axes = self.subscripts(ref, index, target)
         self.at(target)
         stored = self.b.cast(self.b.value(value, ref.tensor.dtype), ref.tensor.dtype)
@@ -294,7 +283,7 @@ class Parser(Expressions):
     def _if(self, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], node: ast.If) -> Returned | None:
         condition = self.evaluate(test)
         if isinstance(condition, TensorRef):
-            raise self._bare_tensor(condition, test)
+            raise self.bare_tensor(condition, test)
         if not isinstance(condition, Value | Affine):
             return self.run(body if condition else orelse)
         self.at(test)
@@ -437,82 +426,3 @@ def _assigned(statements: list[ast.stmt]) -> list[str]:
 def _keyword(node: ast.stmt) -> str:
     words = {ast.FunctionDef: "def", ast.ClassDef: "class", ast.ImportFrom: "import", ast.Delete: "del"}
     return words.get(type(node), type(node).__name__.lower())
-
-
-# ---------------------------------------------------------------- whole kernels
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A kernel for one choice of constants and dtypes, with the formulas of its derived dimensions; `extents` is
-    filled by calls (bind.py)."""
-
-    kernel: Kernel
-    formulas: tuple[Formula, ...]
-    extents: dict[tuple[tuple[str, tuple[int, ...], str], ...], dict[str, int]] = field(default_factory=dict)
-
-
-def parse_kernel(
-    name: str, origin: Origin, signature: Signature, consts: Mapping[str, object], dtypes: Mapping[str, Dtype]
-) -> Parsed:
-    """Parse the kernel for given compile-time constants (functions among them) and dtype variables."""
-    builder = Builder(consts)
-    tensors = [_tensor(builder, p, Access.IN, dtypes) for p in signature.tensors()]
-    outputs = [_tensor(builder, p, Access.OUT, dtypes) for p in signature.outputs]
-    scalars = tuple(Scalar(p.name, p.dtype) for p in signature.params if isinstance(p, ScalarParam))
-    names: dict[str, object] = dict(consts)
-    names |= {t.name: TensorRef(t) for t in (*tensors, *outputs)}
-    names |= {s.name: Value(builder.fresh(s.name), TileType((), s.dtype)) for s in scalars}
-    parser = Parser(builder, origin, names)
-    parser.run(origin.node.body)
-    body = _with_grid(builder.ops, origin)
-    _check_stored(outputs, body, origin)
-    outputs = [
-        Tensor(t.name, t.dims, t.dtype, Access.INOUT if t.name in builder.accumulated else t.access) for t in outputs
-    ]
-    kernel = Kernel(name, (*tensors, *outputs), scalars, tuple(builder.axes.values()), body, origin.loc(origin.node))
-    verify(kernel)
-    return Parsed(kernel, tuple(builder.formulas.values()))
-
-
-def _tensor(b: Builder, param: TensorParam, access: Access, dtypes: Mapping[str, Dtype]) -> Tensor:
-    dtype = param.spec.dtype
-    dims = tuple(b.dim(d) for d in param.spec.dims)
-    return Tensor(param.name, dims, dtypes[dtype] if isinstance(dtype, str) else dtype, access)
-
-
-def _with_grid(ops: list[Op], origin: Origin) -> Block:
-    """The kernel's body with its one Grid; a kernel without one is a grid of a single point."""
-    grids = [op for op in ops if isinstance(op, Grid)]
-    if len(grids) > 1:
-        raise CompileError(
-            ONE_GRID,
-            "the kernel has two grids one after the other",
-            why="nothing would order the second after the first across the machine",
-            try_="two kernels, or one grid over both",
-            loc=grids[1].loc,
-        )
-    if not grids:
-        return Block((Grid((), Block(tuple(ops)), origin.loc(origin.node)),))
-    for op in ops:
-        if isinstance(op, Store | AtomicAdd | Stream | If):
-            raise CompileError(
-                OUTSIDE_GRID,
-                "this stands outside the kernel's grid",
-                why="only scalar code may: it would run once for the whole launch",
-                try_="move it into the grid loop",
-                loc=op.loc,
-            )
-    return Block(tuple(ops))
-
-
-def _check_stored(outputs: list[Tensor], body: Block, origin: Origin) -> None:
-    stored = {op.tensor for op in walk(body) if isinstance(op, Store | AtomicAdd)}
-    missing = [t.name for t in outputs if t.name not in stored]
-    if missing:
-        raise CompileError(
-            NO_RESULT,
-            f"output {', '.join(missing)} is never stored",
-            try_=f"{missing[0]}[...] = value, in the grid",
-            loc=origin.loc(origin.node),
-        )
