@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from threadloom.cli import json_output
-from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments, add_policy_argument
 from threadloom.whole_file import write_whole
 
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser)
     add_dtype_argument(parser)
     parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, ...")
-    parser.add_argument("--policy", default="joint", help="joint (default), decoupled, optimal")
+    add_policy_argument(parser)
     parser.add_argument("--to", type=Path, metavar="DIR", help="where the files go (default: out/dump/KERNEL-DEVICE)")
     json_output.add_json_argument(parser)
 
@@ -25,19 +25,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from threadloom import dump
     from threadloom.cli.inputs import bound_call, make_inputs, planning_problem
-    from threadloom.cli.kernel_argument import choose_from
+    from threadloom.cli.kernel_argument import choose_from, policy_of
     from threadloom.machine.devices import device
     from threadloom.sched.search import plan
 
     chosen, machine = choose_from(args), device(args.device)
     if machine.arch == "cpu":
         call = bound_call(chosen, make_inputs(chosen, args.dtype))
-        outcome = plan(call.kernel, call.dims, machine, args.policy)
+        outcome = plan(call.kernel, call.dims, machine, policy_of(args.policy))
         stages = list(dump.cpu_stages(call, outcome.best))
         dims = call.dims
     else:
         problem = planning_problem(chosen, args.dtype, "f16")
-        outcome = plan(problem.kernel, problem.dims, machine, args.policy)
+        outcome = plan(problem.kernel, problem.dims, machine, policy_of(args.policy))
         stages = dump.gpu_stages(problem.kernel, problem.dims, outcome.best)
         dims = problem.dims
     report = dump.report(chosen.name, dims, outcome, machine)

@@ -22,6 +22,7 @@ from threadloom.source import Loc
 
 if TYPE_CHECKING:
     from threadloom.lang.kernel import Kernel
+    from threadloom.sched.candidate import Scheduler
 
 Setting = bool | int | float
 KERNEL_FILE = slug("kernel-file", "the Python file that should hold the kernel does not run")
@@ -134,6 +135,27 @@ def choose(text: str, shape: dict[str, int]) -> Chosen:
     if usual and (unknown := shape.keys() - usual.keys()):
         raise UsageError(f"{name} has no dimension {', '.join(sorted(unknown))}\n  try: {', '.join(usual)}")
     return Chosen(name, module, found, {**usual, **shape})
+
+
+def add_policy_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--policy",
+        default="joint",
+        help="joint (default), decoupled (tiles first), optimal (solver), or file.py:function (docs/howto-policy.md)",
+    )
+
+
+def policy_of(text: str) -> str | Scheduler:
+    """A policy's name, or the function that `file.py:function` names."""
+    file, colon, function = text.partition(":")
+    if not colon or not file.endswith(".py"):
+        return text
+    if not Path(file).is_file():
+        raise UsageError(f"{file}: no such file")
+    found = getattr(load_module(Path(file)), function, None)
+    if not callable(found):
+        raise UsageError(f"{file} has no function {function!r}")
+    return found
 
 
 def example_names() -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadloom.cli import json_output
-from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments, add_policy_argument
 from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser)
     add_dtype_argument(parser)
     parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, a100, ...")
-    parser.add_argument("--policy", default="joint", help="joint (default), decoupled (tiles first), optimal (solver)")
+    add_policy_argument(parser)
     parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS", help="time for the search (default: 2)")
     parser.add_argument("--to", type=Path, metavar="DIR", help="for the files (default: out/schedule/KERNEL-DEVICE)")
     json_output.add_json_argument(parser)
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from threadloom.cli.inputs import planning_problem
-    from threadloom.cli.kernel_argument import choose_from
+    from threadloom.cli.kernel_argument import choose_from, policy_of
     from threadloom.machine.devices import device
     from threadloom.planning import best_timeline
     from threadloom.sched.check import check
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     chosen = choose_from(args)
     machine = device(args.device)
     problem = planning_problem(chosen, args.dtype, "f32" if machine.arch == "cpu" else "f16")
-    outcome = plan(problem.kernel, problem.dims, machine, args.policy, limit_s=args.limit)
+    outcome = plan(problem.kernel, problem.dims, machine, policy_of(args.policy), limit_s=args.limit)
     timeline = best_timeline(outcome, machine, chosen.name)
     began = time.perf_counter()
     findings = check(outcome.best, machine)

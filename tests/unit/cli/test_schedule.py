@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -30,11 +32,20 @@ def test_text_names_tiles_and_proof(loom):
     assert "here/timeline.txt" in done.stdout
 
 
+def test_policy_of_ones_own(loom, tmp_path):
+    page = (Path(__file__).parents[3] / "docs" / "howto-policy.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.py").write_text(next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
+    done = loom("schedule", "matmul", *SMALL, "--policy", "mine.py:shortest_first", "--device", "h100", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["policy"] == "mine.py:shortest_first"
+
+
 @pytest.mark.parametrize(
     ("args", "status", "said"),
     [
         (("matmul", "--device", "h1000"), 1, "unknown-device"),
         (("matmul", "--policy", "magic", *SMALL), 1, "unknown-policy"),
+        (("matmul", "--policy", "mine.py:own", *SMALL), 2, "no such file"),
         (("matmul", "--shape", "M"), 2, "NAME=EXTENT"),
         (("matmul", "--shape", "Q=3"), 2, "no dimension Q"),
         (("matmul", "--dtype", "i32"), 2, "invalid choice"),
