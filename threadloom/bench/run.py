@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from threadloom.bench.measure import Timing, alternate
+from threadloom.bench.measure import Timing, alternate, alternate_by_cpu_time
 from threadloom.bench.operators import Case, Operator
 from threadloom.errors import CompileError, slug
 
@@ -32,9 +33,13 @@ class Result:
         return self.ratio_min >= self.goal
 
 
-def run_operator(operator: Operator, rounds: int, limit_s: float) -> list[Result]:
+Measure = Callable[[Mapping[str, Callable[[], object]], int, float], dict[str, Timing]]
+
+
+def run_operator(operator: Operator, rounds: int, limit_s: float, by_cpu_time: bool = False) -> list[Result]:
     check_environment()
-    return [_run_case(make(), rounds, limit_s / len(operator.cases)) for make in operator.cases]
+    measure = alternate_by_cpu_time if by_cpu_time else alternate
+    return [_run_case(make(), rounds, limit_s / len(operator.cases), measure) for make in operator.cases]
 
 
 def check_environment() -> None:
@@ -45,14 +50,14 @@ def check_environment() -> None:
         )
 
 
-def _run_case(case: Case, rounds: int, limit_s: float) -> Result:
+def _run_case(case: Case, rounds: int, limit_s: float, measure: Measure) -> Result:
     case.ours()
     error = case.check() if case.check is not None else 0.0
     candidates = {"ours": case.ours, **case.peers}
     copy_bytes = int(case.copy_bytes) // 2
     if copy_bytes:
         candidates["copy"] = _copy(copy_bytes)
-    timings = alternate(candidates, rounds, limit_s)
+    timings = measure(candidates, rounds, limit_s)
     ours = timings.pop("ours")
     copy = timings.pop("copy", None)
     rivals = [copy] if copy is not None else list(timings.values())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 from threadloom.bench.operators import OPERATORS
@@ -15,14 +17,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operator", choices=[*OPERATORS, "all"], help="what to time")
     parser.add_argument("--rounds", type=int, default=15, help="quiet bursts of each candidate (default 15)")
     parser.add_argument("--limit", type=float, default=50.0, metavar="S", help="most seconds an operator takes")
+    parser.add_argument(
+        "--one-thread", action="store_true", help="CPU time of one thread, for machines that are never quiet"
+    )
     json_output.add_json_argument(parser)
 
 
+ONE_THREAD = dict.fromkeys(("LOOM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
 def run(args: argparse.Namespace) -> int:
+    if args.one_thread and any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
+        # libraries read these when they are loaded, so start anew
+        environment = {**os.environ, **ONE_THREAD}
+        return subprocess.run(
+            [sys.executable, "-m", "threadloom", *sys.argv[1:]], env=environment, check=False
+        ).returncode
     chosen = list(OPERATORS.values()) if args.operator == "all" else [OPERATORS[args.operator]]
     results: list[Result] = []
     for operator in chosen:
-        for result in run_operator(operator, args.rounds, args.limit):
+        for result in run_operator(operator, args.rounds, args.limit, args.one_thread):
             print(line(result), flush=True)
             results.append(result)
     json_output.write(

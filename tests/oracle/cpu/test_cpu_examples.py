@@ -30,9 +30,20 @@ def target_or_skip(width: str) -> Target:
     return target
 
 
+@pytest.mark.parametrize(("number", "name", "shape"), [(n, *case) for n, case in enumerate(cases())], ids=str)
+def test_example(number: int, name: str, shape: dict[str, int]):
+    """Half of the cases at each width; test_all_widths has the others."""
+    check(name, shape, ("avx512", "avx2")[number % 2])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "shape"), cases(), ids=str)
-def test_example(name: str, shape: dict[str, int], width: str):
+def test_all_widths(name: str, shape: dict[str, int], width: str):
+    check(name, shape, width)
+
+
+def check(name: str, shape: dict[str, int], width: str) -> None:
     module = importlib.import_module(f"threadloom.examples.{name}")
     arguments = module.inputs(np.random.default_rng(0), **shape)
     want = module.reference(**arguments)

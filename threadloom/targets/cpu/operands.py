@@ -24,7 +24,9 @@ from threadloom.tile.uses import results
 if TYPE_CHECKING:
     from threadloom.targets.cpu.planning import Planner
 
-FEW_STRIPS = 2  # packing lanes pays from this many strips of rows on
+FEW_STRIPS = 2  # packing lanes pays where more strips of rows than this read them
+FEW_PANELS = 3  # and packing rows where more panels of lanes do
+SHORT_ROW_ELEMS = 256  # rows that lie so close together are as good as packed
 
 
 def register_vectors(target: Target, row_elems: int, lane_elems: int) -> int:
@@ -102,7 +104,8 @@ class OperandPlanner:
         packs: list[Pack] = []
         strips = planner.sizes[row_axis] // block
         lanes_from = self._lanes(lanes, axis, sum_axis, strips, packs)
-        rows_from = self._rows(rows, row_axis, sum_axis, block, packs)
+        panels = -(-planner.sizes[axis] // (vectors * planner.target.lanes))
+        rows_from = self._rows(rows, row_axis, sum_axis, block, panels, packs)
         planned = Multiply(
             product, axis, row_axis, sum_axis, lanes_from, rows_from, lanes, rows,
             product.addend is not None, block, vectors,
@@ -134,11 +137,19 @@ class OperandPlanner:
         if not whole or value.name in planner.schedule.packed:
             return False
         load = planner.uses.definitions[value.name]
-        short_rows = any(
-            stride is not None and 1 < stride <= 2 * planner.panel(axis)
-            for stride in planner.form.tensor(load.tensor).strides
-        )
-        return strips <= FEW_STRIPS or short_rows or value.name in planner.schedule.unpacked
+        return strips <= FEW_STRIPS or self._has_short_rows(load) or value.name in planner.schedule.unpacked
+
+    def _has_short_rows(self, load: Load) -> bool:
+        strides = self.planner.form.tensor(load.tensor).strides
+        return any(stride is not None and 1 < stride <= SHORT_ROW_ELEMS for stride in strides)
+
+    def _rows_in_place(self, value: Value, panels: int) -> bool:
+        """Distant rows compete for the same cache sets and pages; reading them many times costs more than a copy."""
+        planner = self.planner
+        if value.name in planner.schedule.packed:
+            return False
+        load = planner.uses.definitions[value.name]
+        return panels <= FEW_PANELS or self._has_short_rows(load) or value.name in planner.schedule.unpacked
 
     def _in_place(self, value: Value) -> bool:
         """Whether a micro-kernel may read the tensor itself: plain f32 or f64 loads of which every tile lies inside
@@ -155,7 +166,9 @@ class OperandPlanner:
 
     # ------------------------------------------------------------ the operand that is broadcast
 
-    def _rows(self, value: Value, row_axis: str, sum_axis: str, block: int, packs: list[Pack]) -> Home | InPlace:
+    def _rows(
+        self, value: Value, row_axis: str, sum_axis: str, block: int, panels: int, packs: list[Pack]
+    ) -> Home | InPlace:
         planner = self.planner
         if not planner.uses.is_inline(value):
             layout = planner.places.layouts[value.name]
@@ -166,7 +179,7 @@ class OperandPlanner:
                 return planner.places.home(value.name)
             return self._pack(value, "rows", layout.last or row_axis, layout.last or row_axis, packs)
         units = [unit_axis(planner.form, load.tensor, load.subscripts) for load in planner.uses.loads(value)]
-        if self._in_place(value) and value.name not in planner.schedule.packed:
+        if self._in_place(value) and self._rows_in_place(value, panels):
             return InPlace(planner.uses.definitions[value.name])
         unit = next((unit for unit in units if unit in value.type.axes), sum_axis)
         return self._pack(value, "rows", unit, unit, packs)

@@ -75,12 +75,15 @@ class Multiply:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A stream (or an inner grid): `before` fills carried places, `after` moves next values to them."""
+    """A stream (or an inner grid): `before` fills carried places, `after` moves next values to them. `starts`: the
+    product whose first trip stores instead of adding; `epilogue`: see epilogue.py."""
 
     op: Stream | Grid
     body: PlannedBody
     before: tuple[Copy, ...] = ()
     after: tuple[Copy, ...] = ()
+    starts: str = ""
+    epilogue: Loops | None = None
 
 
 @dataclass(frozen=True, slots=True)

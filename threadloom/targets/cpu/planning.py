@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from threadloom.errors import InternalError
 from threadloom.targets.cpu.choose import Choice, Chooser, groups_of
+from threadloom.targets.cpu.epilogue import EpiloguePlanner
 from threadloom.targets.cpu.fuse import AxesOf, Fusion, fetched_ahead, placed, temporaries
 from threadloom.targets.cpu.homes import AT_END, Places, Position
 from threadloom.targets.cpu.layout import Layout, kept_type, panels, rows
@@ -84,8 +85,9 @@ class Planner:
         if pending:
             raise InternalError(f"operand {pending[0].value.name} is defined outside the grid")
         homes = {name: self.places.home(name) for name in self.places.layouts}
+        planned = EpiloguePlanner(self.uses, self.axes_of, homes).plan(self._with_rooms(planned))
         return KernelPlan(
-            self.kernel, grid, outside, self._with_rooms(planned), homes, frozenset(self.uses.inline),
+            self.kernel, grid, outside, planned, homes, frozenset(self.uses.inline),
             self.uses.definitions, self.sizes, self.full,
         )  # fmt: skip
 

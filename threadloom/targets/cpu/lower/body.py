@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from threadloom.errors import InternalError
 from threadloom.par.constants import const
 from threadloom.par.ops import I64, Operand
-from threadloom.targets.cpu.lower.context import Context, Range
+from threadloom.targets.cpu.lower.context import Context, Range, Trip
 from threadloom.targets.cpu.lower.dot import ProductEmitter
+from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.elementwise import materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.nest import NestEmitter
-from threadloom.targets.cpu.lower.pack import copy, pack
+from threadloom.targets.cpu.lower.pack import copy, fill, pack
 from threadloom.targets.cpu.lower.uniform import split_condition
 from threadloom.targets.cpu.plan import Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
 from threadloom.tile.ops import AxisKind, LoopAxis, Value
@@ -29,7 +30,7 @@ def emit_body(c: Context, body: PlannedBody) -> None:
             case Copy(source, target):
                 copy(c, source, target)
             case Multiply():
-                ProductEmitter(c, step).emit()
+                ProductEmitter(c, step, lambda nest: _loops(c, nest)).emit()
             case Loop():
                 _loop(c, step)
             case Branches():
@@ -74,7 +75,11 @@ def _loop(c: Context, step: Loop) -> None:
         for init, arg in zip(getattr(step.op, "inits", ()), getattr(step.op, "args", ()), strict=True)
         if not arg.type.axes
     ]
+    outer = c.trip
     carried = _over_axes(c, step, step.op.axes, args, inits)
+    c.trip = outer
+    if step.starts or step.epilogue is not None:
+        _without_trips(c, step)
     outs = [out for out in results(step.op) if not out.type.axes]
     c.scalars.update((out.name, value) for out, value in zip(outs, carried, strict=True))
 
@@ -97,9 +102,31 @@ def _over_axes(
     with b.loop(start, stop, extent, inits=list(inits), names=names, iv=axis.axis.name) as loop:
         c.ranges[axis.axis.name] = Range(loop.iv, tile_length(c, axis, loop.iv, stop))
         c.streams.append(axis.axis.name)
+        first = b.icmp("eq", loop.iv, start)
+        last = b.icmp("sge", b.add(loop.iv, extent), stop)
+        c.trip = Trip(first, last, step.starts, _finishing(step), step.epilogue)
         loop.yield_(*_over_axes(c, step, axes[1:], args, list(loop.args)))
     c.streams.pop()
     return loop.results
+
+
+def _finishing(step: Loop) -> str:
+    """The product that an epilogue follows: the last step."""
+    last = step.body.steps[-1] if step.body.steps else None
+    return last.product.result.name if step.epilogue is not None and isinstance(last, Multiply) else ""
+
+
+def _without_trips(c: Context, step: Loop) -> None:
+    """What the first and last trips do where there are none."""
+    start, stop = loop_range(c, step.op.axes[0])
+    with c.b.if_(c.b.icmp("sge", start, stop)):
+        if step.starts:
+            products = [s.product for s in step.body.steps if isinstance(s, Multiply)]
+            result = next(p.result for p in products if p.result.name == step.starts)
+            home = c.plan.homes[result.name]
+            fill(c, result, home, const(register_type(result.type.dtype), 0))
+        if step.epilogue is not None:
+            _loops(c, step.epilogue)
 
 
 def loop_range(c: Context, axis: LoopAxis) -> tuple[Operand, Operand]:

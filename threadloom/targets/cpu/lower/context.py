@@ -12,7 +12,7 @@ from threadloom.par.builder import Builder, ModuleBuilder
 from threadloom.par.ops import I8, Const, Op, Operand
 from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.elementwise import Register
-from threadloom.targets.cpu.plan import Home, KernelPlan
+from threadloom.targets.cpu.plan import Home, KernelPlan, Loops
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target
 from threadloom.tile.ops import Axis, AxisKind, Dim, Value
 
@@ -84,6 +84,27 @@ class Point:
         return next((point for point in self.chain() if point.lanes > 1), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Positions of the current tile from `first` on: `size` of them, or, with an `end`, those before it."""
+
+    first: Operand
+    size: int
+    end: Operand | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """Where a stream is: `first` and `last` (i1); `starts` names the product that begins with a store, `finishes` the
+    one whose blocks the nest `epilogue` follows in the last trip."""
+
+    first: Operand
+    last: Operand
+    starts: str = ""
+    finishes: str = ""
+    epilogue: Loops | None = None
+
+
 @dataclass(slots=True)
 class Context:
     b: Builder
@@ -100,6 +121,8 @@ class Context:
     memory: dict[str, Operand] = field(default_factory=dict)  # buffer -> address
     rooms: dict[str, Home] = field(default_factory=dict)  # places of the nest that is being lowered
     known_true: frozenset[str] = frozenset()  # conditions that hold wherever the code being built runs
+    windows: dict[str, Window] = field(default_factory=dict)  # parts of axes that nests are limited to
+    trip: Trip | None = None  # of the innermost stream
     streams: list[str] = field(default_factory=list)  # axes of the open streams, innermost last
     micro_kernels: set[str] = field(default_factory=set)  # functions built so far
 

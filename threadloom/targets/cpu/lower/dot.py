@@ -10,24 +10,24 @@ vectors. Lanes beyond the tile compute on padding and are never read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from threadloom.par.builder import Builder
 from threadloom.par.constants import const, int_value
-from threadloom.par.ops import I64, PTR, Float, Int, Operand, Vector
+from threadloom.par.ops import I1, I64, PTR, Float, Int, Operand, Vector
 from threadloom.par.result_types import size_bytes
 from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
-from threadloom.targets.cpu.lower.context import Context, Point
+from threadloom.targets.cpu.lower.context import Context, Point, Window
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.next_tiles import Fetch, NextTiles
 from threadloom.targets.cpu.lower.pack import fill
 from threadloom.targets.cpu.lower.tiles import address
 from threadloom.targets.cpu.lower.vectors import both
-from threadloom.targets.cpu.plan import Home, InPlace, Multiply
+from threadloom.targets.cpu.plan import Home, InPlace, Loops, Multiply
 
 POINTERS_EVERY = (
     3  # rows reached from one pointer when their distance is not known: x86 adds 1, 2, 4 or 8 times a register
@@ -46,14 +46,14 @@ class MicroKernel:
     row_step: int | None  # of the rows operand, along the summed axis
     lane_step: int | None  # of the lanes operand, along the summed axis
     out_stride: int
-    accumulate: bool
+    accumulate: bool | None  # None: a parameter
     fetches: int = 0  # address series of the next tiles that are fetched meanwhile
 
     @property
     def name(self) -> str:
         strides = ".".join("x" if s is None else str(s) for s in (self.row_stride, self.row_step, self.lane_step))
         kind = self.element.kind if isinstance(self.element, Float) else f"i{self.element.bits}"
-        mode = "add" if self.accumulate else "set"
+        mode = {True: "add", False: "set", None: "either"}[self.accumulate]
         return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{self.fetches or ''}"
 
 
@@ -70,16 +70,24 @@ def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
     names = ("row.stride", "row.step", "lane.step")
     strides = (kernel.row_stride, kernel.row_step, kernel.lane_step)
     params += [(name, I64) for name, known in zip(names, strides, strict=True) if known is None]
+    params += [("add", I1)] if kernel.accumulate is None else []
     for number in range(kernel.fetches):
         params += [(f"next{number}", PTR), (f"next{number}.stride", I64)]
     with c.module.function(kernel.name, params, attrs=("noinline", "nounwind")) as b:
         count, rows, lanes, out, *rest = b.args
         row_stride, row_step, lane_step = (rest.pop(0) if s is None else const(I64, s) for s in strides)
-        if kernel.accumulate:
+        if kernel.accumulate is not False:
             _fetch_block(b, kernel, out)
+        adds = rest.pop(0) if kernel.accumulate is None else const(I1, bool(kernel.accumulate))
         ahead = [Fetch(*rest[at : at + 2]) for at in range(0, len(rest), 2)]
         block = _sum_products(b, kernel, count, rows, lanes, (row_stride, row_step, lane_step), ahead)
-        _write_block(b, kernel, out, block)
+        if kernel.accumulate is not None:
+            _write_block(b, kernel, out, block, kernel.accumulate)
+        else:
+            with b.if_(adds) as branch:
+                _write_block(b, kernel, out, block, True)
+                branch.otherwise()
+                _write_block(b, kernel, out, block, False)
         b.ret()
     return kernel.name
 
@@ -156,14 +164,14 @@ def _fetch_block(b: Builder, kernel: MicroKernel, out: Operand) -> None:
             b.prefetch(b.gep(kernel.element, out, row * kernel.out_stride + at), write=True)
 
 
-def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[Operand]) -> None:
+def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[Operand], add_old: bool) -> None:
     vector = Vector(kernel.lanes, kernel.element)
     add = b.fadd if isinstance(kernel.element, Float) else b.add
     for row in range(kernel.rows):
         for v in range(kernel.vectors):
             pointer = b.gep(kernel.element, out, row * kernel.out_stride + v * kernel.lanes)
             value: Operand = block[row * kernel.vectors + v]
-            if kernel.accumulate:
+            if add_old:
                 value = add(b.load(vector, pointer), value)
             b.store(value, pointer)
 
@@ -172,13 +180,19 @@ def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[
 
 
 class ProductEmitter:
-    def __init__(self, c: Context, step: Multiply):
-        self.c, self.step = c, step
+    """`emit_nest` emits the nest that follows a stream's last trip."""
+
+    def __init__(self, c: Context, step: Multiply, emit_nest: Callable[[Loops], None]):
+        self.c, self.step, self.emit_nest = c, step, emit_nest
         self.evaluator = Evaluator(c)
         self.out = c.plan.homes[step.product.result.name]
         self.element = register_type(step.product.result.type.dtype)
         self.lanes = c.target.lanes
         self.accumulate = step.accumulate or bool(self._other_sums())
+        trip = c.trip
+        result = step.product.result.name
+        self.starts = trip is not None and trip.starts == result
+        self.finishes = trip is not None and trip.finishes == result
         self.ahead = NextTiles(c, self.evaluator, step)
 
     def emit(self) -> None:
@@ -264,6 +278,9 @@ class ProductEmitter:
         if known is None or known >= block:
             with b.loop(0, full_end, block, iv=step.row_axis) as loop:
                 self._block(Point(b.ops, panel, step.row_axis, loop.iv), block, vectors)
+                self._finish(panel, vectors, Window(loop.iv, block))
+        if known is not None and known % block == 0:
+            return
         at: Operand = full_end
         for rows in _smaller_blocks(block):
             if known is not None:
@@ -276,6 +293,20 @@ class ProductEmitter:
             with b.if_(has):
                 self._block(Point(b.ops, panel, step.row_axis, at), rows, vectors)
             at = b.add(at, b.and_(rest, rows))
+        self._finish(panel, vectors, Window(full_end, block, length))
+
+    def _finish(self, panel: Point, vectors: int, rows: Window) -> None:
+        """In the stream's last trip: what follows it, for the rows just done of this panel."""
+        c, step = self.c, self.step
+        if not self.finishes or c.trip is None or c.trip.epilogue is None or panel.index is None:
+            return
+        width = vectors * self.lanes
+        whole = step.axis in c.plan.full and c.plan.sizes[step.axis] % width == 0
+        end = None if whole else c.b.min(c.b.add(panel.index, width), c.ranges[step.axis].length)
+        with c.b.if_(c.trip.last):
+            c.windows = {step.axis: Window(panel.index, width, end), step.row_axis: rows}
+            self.emit_nest(c.trip.epilogue)
+            c.windows = {}
 
     def _block(self, point: Point, rows: int, vectors: int) -> None:
         """One call of the micro-kernel."""
@@ -286,11 +317,13 @@ class ProductEmitter:
             row_pointer, row_stride, row_step = self._operand(step.rows_operand, first, step.row_axis)
             lane_pointer, _, lane_step = self._operand(step.lanes_operand, first, step.axis)
             strides = [s for s in (row_stride, row_step, lane_step) if int_value(s) is None]
+            if self.starts and c.trip is not None:
+                strides.append(b.xor(c.trip.first, True))
             fetches = self.ahead.fetches(point) if rows == step.row_block else []
             strides += [operand for fetch in fetches for operand in (fetch.pointer, fetch.stride_bytes)]
             kernel = MicroKernel(
                 self.element, rows, vectors, self.lanes, int_value(row_stride), int_value(row_step),
-                int_value(lane_step), self._out_stride(), self.accumulate, len(fetches),
+                int_value(lane_step), self._out_stride(), None if self.starts else self.accumulate, len(fetches),
             )  # fmt: skip
             name = build_micro_kernel(c, kernel)
             b.call(name, [count, row_pointer, lane_pointer, address(c, self.out, point), *strides])

@@ -21,7 +21,7 @@ from threadloom.par.result_types import size_bytes
 from threadloom.targets.cpu.fuse import Item, Nest, Path
 from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
-from threadloom.targets.cpu.lower.context import Context, Point
+from threadloom.targets.cpu.lower.context import Context, Point, Window
 from threadloom.targets.cpu.lower.elementwise import materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator, widest
 from threadloom.targets.cpu.lower.reduce import Accumulator, Reduction, reduction_of
@@ -129,6 +129,10 @@ class NestEmitter:
         vector = nest.axis == self.axis
         unit = self.lanes if vector else 1
         copies = self._copies(nest, points, vector)
+        window = self.c.windows.get(nest.axis)
+        if window is not None:
+            self._window(nest, path, points, window, unit)
+            return
         length = self.c.ranges[nest.axis].length
         states = [self._start(op, points, copies, vector) for op in nest.items if _reduces(op, nest.axis)]
         known = int_value(length)
@@ -141,6 +145,24 @@ class NestEmitter:
             states = self._loop(nest, path, points, main_end, length, unit, 1, states, length if masked else None)
         for state in states:
             self._finish(state, points, nest.axis)
+
+    def _window(self, nest: Nest, path: Path, points: list[Point], window: Window, unit: int) -> None:
+        """A part of the tile, for elementwise operations: whole vectors, then a masked one."""
+        b = self.c.b
+        copies = 1
+        if unit > 1 and not any(isinstance(item, Nest) for item in nest.items):
+            copies = max(1, min(INNERMOST_COPIES, window.size // unit))
+        step = unit * copies
+        end = window.end if window.end is not None else b.add(window.first, window.size)
+        exact = window.end is None
+        if exact and window.size == step:
+            self._body(nest, path, points, window.first, copies, [], None)
+            return
+        size = const(I64, window.size) if exact else b.sub(end, window.first)
+        main_end = b.add(window.first, self._rounded_down(size, step))
+        self._loop(nest, path, points, window.first, main_end, step, copies, [], None)
+        if step > 1 and not (exact and window.size % step == 0):
+            self._loop(nest, path, points, main_end, end, unit, 1, [], end if unit > 1 else None)
 
     def _copies(self, nest: Nest, points: list[Point], vector: bool) -> int:
         """Unrolled positions: enough independent chains to hide latencies, not more registers than there are."""

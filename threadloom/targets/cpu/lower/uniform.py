@@ -114,4 +114,3 @@ def _combined(c: Context, fn: str, left: Affine, right: Affine) -> Affine | None
         factors[axis] = factors.get(axis, 0) + sign * factor
     scalar = b.add(left.scalar, right.scalar) if sign > 0 else b.sub(left.scalar, right.scalar)
     return Affine(tuple(factors.items()), scalar)
-
