@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom import dtypes
 from threadloom.machine.model import Completion
@@ -197,3 +197,20 @@ GEMM_COSTS = {
     "cast": Cycles(300, 0.6, 300),
     "store": Cycles(400, 1, 900),
 }
+
+
+def gemm_ping_pong(slots: int = 3) -> SProgram:
+    """The Hopper product whose workers take turns on the matrix unit, worker0 first."""
+    program = gemm_hopper(slots=slots, lag=1)
+    turns = (Signal("turn0", Completion.MBARRIER), Signal("turn1", Completion.MBARRIER))
+    sections = []
+    for section in program.sections:
+        if section.loop == 1 and section.role.startswith("worker"):
+            own, other = section.role[-1], "10"[int(section.role[-1])]
+            mine = Reason(ORDER, "dot", "dot", "tc", 1 if own == "0" else 0)
+            its = Reason(ORDER, "dot", "dot", "tc", 1 if other == "0" else 0)
+            full, dot, *rest = section.instrs
+            instrs = (full, Wait(f"turn{own}", mine), dot, Arrive(f"turn{other}", its), *rest)
+            section = Section(1, section.role, instrs)
+        sections.append(section)
+    return replace(program, signals=(*program.signals, *turns), sections=tuple(sections))

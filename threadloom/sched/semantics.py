@@ -177,7 +177,7 @@ def _stream(
 
 def wait_target(step: Step, slots: int) -> int | None:
     """The running instance whose completion a ring Wait waits for; None where it is skipped (section 5). Negative: a
-    fresh entry, which the wait for a free slot passes by the entry's phase bit."""
+    fresh entry, which the wait passes by the entry's phase bit."""
     assert isinstance(step.instr, Wait)
     reason = step.instr.reason
     match reason.why:
@@ -186,7 +186,7 @@ def wait_target(step: Step, slots: int) -> int | None:
         case Why.SLOT_FREE:
             return step.running - slots
         case Why.ORDER:
-            return None if step.running < reason.distance else step.running - reason.distance
+            return step.running - reason.distance
 
 
 # ---------------------------------------------------------------- tiles and places

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from check_plans import gemm_core, gemm_hopper
+from check_plans import gemm_core, gemm_hopper, gemm_ping_pong
 
 from threadloom.errors import CompileError
 from threadloom.sched.check import check, refuse_unproved
 from threadloom.sched.ops import Arrive, Fence, Instr, Issue, Section, SProgram, Wait
+from threadloom.sched.semantics import Trips
+from threadloom.sched.simulate_values import simulate_values
 
 
 def edit(program: SProgram, loop: int, role: str, change) -> SProgram:
@@ -144,3 +146,31 @@ def test_refused_before_compiling():
         refuse_unproved(gemm_hopper(slots=1))
     assert refused.value.slug == "schedule-refused"
     assert "deadlock" in str(refused.value)
+
+
+def test_turns_on_a_shared_unit():
+    """Ping-pong: worker0's first turn is free, every other one is given by the other worker."""
+    assert check(gemm_ping_pong()) == []
+
+
+def test_a_turn_that_nobody_gives_deadlocks():
+    broken = edit(gemm_ping_pong(), 1, "worker1", without(Arrive, signal="turn0"))
+    assert "deadlock-missing-arrivals" in slugs(broken)
+
+
+def test_turns_that_wait_for_each_other_deadlock():
+    def both_wait(instrs):
+        return [replace(i, reason=replace(i.reason, distance=0)) if isinstance(i, Wait) else i for i in instrs]
+
+    found = check(edit(gemm_ping_pong(), 1, "worker0", both_wait))
+    assert {f.slug for f in found} == {"deadlock-cycle"}
+    assert "turn0" in found[0].message and "turn1" in found[0].message
+
+
+def test_a_turn_given_before_the_first_wait_would_be_lost():
+    """Worker1 does not wait for its turn: its first arrival may come before worker0's free turn has passed."""
+    broken = edit(gemm_ping_pong(), 1, "worker1", without(Wait, signal="turn1"))
+    finding = next(f for f in check(broken) if f.slug == "wait-lags-behind")
+    assert (finding.src, finding.dst, finding.buffer) == ("dot", "dot", "tc")
+    outcome = simulate_values(broken, Trips({0: (1,), 1: (3,)}), random_ones=8)
+    assert outcome.kind == "deadlock"
