@@ -19,6 +19,7 @@ from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
 from threadloom.sched import greedy
+from threadloom.sched.bounds import choose_slots
 from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
 from threadloom.sched.check import check
 from threadloom.sched.coalesce_accumulators import coalesce_accumulators
@@ -27,9 +28,11 @@ from threadloom.sched.costs import Measured
 from threadloom.sched.cut_late_inputs import cut_late_inputs
 from threadloom.sched.cut_late_outputs import cut_late_outputs
 from threadloom.sched.drop_copies import drop_copies
+from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import Partition, SProgram
 from threadloom.sched.partition import partitions
+from threadloom.sched.pipeline import Problem
 from threadloom.sched.rank import simulated_ns, worth_simulating
 from threadloom.sched.sizes import BoundScalars, axis_extents
 from threadloom.sched.tile_map import TileMap
@@ -108,7 +111,7 @@ def plan(
     if not scheduled:
         raise _nowhere(contexts[0].graph, machine, rejected)
     scheduled.sort(key=lambda c: c.predicted_ns)
-    program = _best_program(scheduled, policy, rejected)
+    program = _best_program(scheduled, policy, rejected) or _serial_program(fitting, scheduled, rejected)
     if program is None:
         raise InternalError(f"no plan of {contexts[0].graph.kernel.name} for {machine.name} could be proved")
     counts = Counts(total, len(fitting), len(scheduled), max(order_count(c.graph) for c in contexts))
@@ -135,6 +138,24 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
         rejected.append(Rejected(scheduled[0].partition, "unproved", str(findings[0])))
         del scheduled[0]
     return None
+
+
+def _serial_program(fitting: list[Candidate], scheduled: list[Candidate], rejected: list[Rejected]) -> SProgram | None:
+    """Where no pipelined plan was proved: the first partition whose plan without overlap is."""
+    for made in sorted(fitting, key=lambda c: c.floor_ns)[:MOST_SCHEDULED]:
+        planned = schedule(made, one_after_the_other)
+        if not isinstance(planned, Rejected):
+            planned.simulated_ns = 0.0
+            scheduled.append(planned)
+            if (program := _best_program(scheduled, one_after_the_other, rejected)) is not None:
+                return program
+    return None
+
+
+def one_after_the_other(problem: Problem) -> Modulo | None:
+    """The policy of last resort: no overlap, one slot for each buffer."""
+    slots = choose_slots(problem, depth=1)
+    return None if slots is None else serial(problem, slots)
 
 
 def _program(made: Candidate, policy: str | Scheduler) -> SProgram:
@@ -237,7 +258,12 @@ def _scheduler(policy: str | Scheduler, deadline: float) -> Scheduler:
     if policy == "optimal":
         from threadloom.sched import optimal
 
-        return lambda problem: optimal.schedule(problem, max(0.2, deadline - time.monotonic()))
+        share_s = max(0.5, (deadline - time.monotonic()) / 4)  # no partition may use up the time of the others
+
+        def solve(problem: Problem) -> Modulo | None:
+            return optimal.schedule(problem, min(share_s, max(0.2, deadline - time.monotonic())))
+
+        return solve
     return greedy.schedule
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -151,3 +152,26 @@ def test_policies_name_no_operator():
         text = (folder / f"{file}.py").read_text(encoding="utf-8")
         code = re.sub(r'""".*?"""|#[^\n]*', "", text, flags=re.DOTALL)
         assert not names.search(code), f"{file}.py: {names.search(code)}"
+
+
+def test_serial_plan_is_the_last_resort():
+    """A policy whose schedules cannot be proved does not leave the user without a plan."""
+
+    def broken(problem):
+        made = greedy.schedule(problem)
+        return None if made is None else replace(made, slots={name: count + 1000 for name, count in made.slots.items()})
+
+    outcome = plan(kernels.matmul.tile(T=f16), DIMS, "h100", policy=broken)
+    assert outcome.reasons["unproved"] >= 1
+    assert outcome.best.policy == "own:serial"
+    assert check(outcome.best, device("h100")) == []
+
+
+def test_optimal_policy_through_the_search():
+    pytest.importorskip("ortools")
+    outcome = plan(kernels.matmul.tile(T=f16), DIMS, "h100", policy="optimal", limit_s=4.0)
+    assert outcome.best.policy.startswith("optimal:")
+    (loop,) = [p for p in outcome.best.loops if p.loop == 1]
+    bounds = dict(loop.bounds_cycles)
+    assert bounds["proved"] <= loop.ii_cycles
+    assert {"recurrence", "capacity", "memory:smem"} <= bounds.keys() and any(b.startswith("resource:") for b in bounds)
