@@ -10,6 +10,7 @@ from threadloom.cuda.lower.check_divergence import CheckDivergence
 from threadloom.cuda.lower.drop_declarations import DropDeclarations
 from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.hide_masks import HideMasks
+from threadloom.cuda.lower.peel_rows import PeelRows
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
@@ -29,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     Split(Level.LANES),  # no meeting of threads or lanes is left
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
+    PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
 )
