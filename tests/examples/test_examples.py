@@ -35,6 +35,15 @@ def test_example(name: str, shape: dict[str, int]):
     check(kernel.interpret(**arguments, tiles=2, exact=True), want, shape, "f64")
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("name", NAMES)
+def test_example_in_narrow_floats(name: str, dtype: str):
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    shape = module.SHAPES[0]
+    arguments = module.inputs(np.random.default_rng(0), **shape, dtype=numpy_dtype(ALL[dtype]))
+    check(getattr(module, name)(**arguments), module.reference(**arguments), shape, dtype)
+
+
 def check(got: object, want: object, shape: dict[str, int], dtype: str = "") -> None:
     got, want = (x if isinstance(x, tuple) else (x,) for x in (got, want))
     for ours, reference in zip(got, want, strict=True):
