@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import linecache
+from pathlib import Path
+
 import numpy as np
 import pytest
 from generators.kernel_text import kernel_from_text
@@ -162,10 +166,24 @@ def test_kernel_refused(slug: str, text: str, message: str):
 
 def test_without_source():
     scope = {"tl": tl}
-    exec("@tl.kernel\ndef k(s: tl.f32) -> tl.Tensor[tl.f32]:\n    out[()] = s", scope)
     with pytest.raises(CompileError) as error:
-        scope["k"].tile()
+        exec("@tl.kernel\ndef k(s: tl.f32) -> tl.Tensor[tl.f32]:\n    out[()] = s", scope)
     assert error.value.slug == "no-source"
+
+
+def test_a_file_that_changed_since_it_was_imported(tmp_path: Path):
+    """The text is that of the definition; a helper's, read later, must still look like the helper."""
+    file = tmp_path / "edited_kernel.py"
+    kernel = '@tl.kernel\ndef k(x: tl.Tensor["M", tl.f32]) -> tl.Tensor["M", tl.f32]:\n    for m in tl.grid("M"):\n'
+    file.write_text(f"import threadloom as tl\n{kernel}        out[m] = helper(x[m])\n\ndef helper(a):\n    return a\n")
+    spec = importlib.util.spec_from_file_location("edited_kernel", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    linecache.clearcache()
+    file.write_text(file.read_text().replace("out[m]", "nonsense[m]").replace("helper(a)", "helper(a, b)"))
+    with pytest.raises(CompileError) as error:
+        module.k.tile()
+    assert error.value.slug == "no-source" and "helper" in str(error.value)
 
 
 @pytest.mark.parametrize("call", [lambda: tl.exp(1.0), lambda: tl.grid("M"), lambda: tl.atomic_add(1, 2)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from threadloom.dtypes import Dtype
@@ -11,7 +12,7 @@ from threadloom.errors import CompileError, slug
 from threadloom.lang.bind import Call, bind_call, sort_arguments
 from threadloom.lang.parse_kernel import Parsed, parse_kernel
 from threadloom.lang.signature import ConstParam, FunctionParam, Signature, read_signature
-from threadloom.lang.source_of import Origin, find_source
+from threadloom.lang.source_of import Origin, find_source, visible_names
 
 if TYPE_CHECKING:
     from threadloom.tile.ops import Kernel as TileKernel
@@ -20,7 +21,8 @@ UNDETERMINED = slug("undetermined", "a kernel is asked for without the constants
 
 
 def kernel(function: Callable[..., object]) -> Kernel:
-    """Decorator: make a kernel of a Python function. It is parsed when it is first used."""
+    """Decorator: make a kernel of a Python function. Its text is read now, and parsed when it is first used, so that it
+    may use what is defined below it."""
     return Kernel(function)
 
 
@@ -29,7 +31,7 @@ class Kernel:
 
     def __init__(self, function: Callable[..., object]):
         self.function = function
-        self._origin: Origin | None = None
+        self._origin = find_source(function)
         self._signature: Signature | None = None
         self._parsed: dict[tuple[object, ...], Parsed] = {}
         functools.update_wrapper(self, function)
@@ -48,9 +50,12 @@ class Kernel:
     @property
     def signature(self) -> Signature:
         if self._signature is None:
-            self._origin = find_source(self.function)
-            self._signature = read_signature(self.function, self._origin)
+            self._signature = read_signature(self.function, self._current_origin())
         return self._signature
+
+    def _current_origin(self) -> Origin:
+        """The text as it was when the kernel was defined, with the names as they are now."""
+        return replace(self._origin, names=visible_names(self.function))
 
     # ------------------------------------------------------------ compile
 
@@ -77,8 +82,8 @@ class Kernel:
     def _specialize(self, consts: Mapping[str, object], dtypes: Mapping[str, Dtype]) -> Parsed:
         key = (*((n, type(v), v) for n, v in consts.items()), *dtypes.items())
         if key not in self._parsed:
-            signature = self.signature
-            self._parsed[key] = parse_kernel(self.name, self._origin, signature, consts, dtypes)
+            origin = self._current_origin()
+            self._parsed[key] = parse_kernel(self.name, origin, self.signature, consts, dtypes)
         return self._parsed[key]
 
     # ------------------------------------------------------------ run

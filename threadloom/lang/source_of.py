@@ -53,18 +53,17 @@ def find_source(function: Callable[..., object]) -> Origin:
     file = inspect.getsourcefile(function) or code.co_filename
     lines = tuple(linecache.getlines(file, function.__globals__))
     try:
-        tree = _parse_file(file, lines)
+        node = _matching_node(_parse_file(file, lines), function)
     except SyntaxError:
-        lines = ()  # the file was edited since it was imported
-    node = _matching_node(tree, function) if lines else None
-    if node is None:
+        node = None
+    if node is None:  # no such file, or it was edited since it was imported
         raise CompileError(
             NO_SOURCE,
             f"the source of {function.__qualname__} cannot be found in {file}",
             why="a kernel is compiled from its text",
             try_="define it in a file or notebook cell, not through exec or a REPL without history",
         )
-    return Origin(file, node, lines, _visible_names(function))
+    return Origin(file, node, lines, visible_names(function))
 
 
 def _matching_node(tree: ast.Module, function: Callable[..., object]) -> ast.FunctionDef | ast.Lambda | None:
@@ -74,16 +73,19 @@ def _matching_node(tree: ast.Module, function: Callable[..., object]) -> ast.Fun
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == code.co_firstlineno:
+            if first == code.co_firstlineno and _parameters(node) == wanted:
                 return node
         if isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-            names = tuple(a.arg for a in [*node.args.args, *node.args.kwonlyargs])
-            if names == wanted:
-                found.append(node)
+            found += [node] if _parameters(node) == wanted else []
     return found[0] if len(found) == 1 else None  # two alike on one line: cannot tell which
 
 
-def _visible_names(function: Callable[..., object]) -> dict[str, object]:
+def _parameters(node: ast.FunctionDef | ast.Lambda) -> tuple[str, ...]:
+    return tuple(a.arg for a in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+
+
+def visible_names(function: Callable[..., object]) -> dict[str, object]:
+    """The globals and closure variables that the function sees now."""
     names = dict(function.__globals__)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
