@@ -5,9 +5,9 @@
 
 What a worker queues on its matrix unit then stands together at the head of its pass: one product runs under vector work
 while others wait in the queue, no product is in flight over the loop's back edge (assemblers give up on those), and all
-workers share one code. Orders are enumerated: products first in every order that dependences allow, then the rest; each
-sTask in this or the next pass. Each order is folded to its least interval; of equal ones that is taken which suffers
-least where vector work is slower than predicted.
+workers share one code. Orders are enumerated: products first in every order that dependences allow, then the rest (in
+program order where there are many), each sTask in this or the next pass. Each order is folded to its least interval; of
+equal ones that is taken which suffers least where vector work is slower than predicted.
 Needs: a schedule of a loop whose workers queue work on a matrix unit. Keeps: slots. Not handled: more than
 `MOST_TASKS` sTasks per worker, workers with different tasks. Source: FlashAttention-3 for the order that it finds for
 attention; the enumeration is ours.
@@ -22,9 +22,11 @@ from dataclasses import dataclass, replace
 from threadloom.sched.fold import Modulo, fold
 from threadloom.sched.pipeline import Problem
 
-MOST_TASKS = 7
+MOST_TASKS = 12
+MOST_PERMUTED = 4  # vector sTasks whose order is varied
 MOST_ORDERS = 240
-WORTH = 1.03  # an aligned schedule may be predicted to be slower by this factor
+WORTH = 2.0  # an aligned schedule may be predicted to be slower by this factor: others tend to be serialised by ptxas
+CLOSE = 1.02  # orders whose intervals differ by less are told apart by how they bear slower vector work
 SLOWER = 1.3  # how much slower vector work may turn out
 
 Order = tuple[tuple[int, int], ...]  # (number of a worker's node, stage) in the order of one pass
@@ -47,7 +49,7 @@ def align_workers(problem: Problem, found: Modulo) -> Modulo:
     best: tuple[int, int, Modulo] | None = None
     for order in itertools.islice(_orders(problem, peers.own[0]), MOST_ORDERS):
         made = _folded(problem, peers, order, found)
-        if made is None or made.ii > found.ii * WORTH or (best is not None and made.ii > best[0] * WORTH):
+        if made is None or made.ii > found.ii * WORTH or (best is not None and made.ii > best[0] * CLOSE):
             continue
         careful = _folded(slower, peers, order, found)
         rank = careful.ii if careful is not None else 2 * made.ii
@@ -75,11 +77,12 @@ def _orders(problem: Problem, own: tuple[int, ...]) -> Iterator[Order]:
     products = [i for i in own if problem.nodes[i].is_issue]
     others = [i for i in own if i not in products]
     needs = _needs(problem, own)
+    varied = list(itertools.permutations(others)) if len(others) <= MOST_PERMUTED else [tuple(others)]
     for stages in sorted(itertools.product((0, 1), repeat=len(own)), key=sum):
         stage = dict(zip(own, stages, strict=True))
         if min(stages) == 0 and all(stage[a] <= stage[b] + d for a, b, d in needs):
             for first in itertools.permutations(products):
-                for rest in itertools.permutations(others):
+                for rest in varied:
                     at = {node: place for place, node in enumerate((*first, *rest))}
                     if all(stage[a] < stage[b] + d or at[a] < at[b] for a, b, d in needs):
                         yield tuple((node, stage[node]) for node in (*first, *rest))

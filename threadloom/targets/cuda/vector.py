@@ -14,6 +14,7 @@ from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, Source, register_index
+from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.tile import ops as tile
 
@@ -33,6 +34,7 @@ def emit_vector(
     values from outside that nobody reads after this task, whose registers may be reused."""
     dying |= frozenset(op.result.name for op in ops) - kept
     pending: list[Elementwise] = []
+    ops = find_masks(ops, kept, dying)
     for k, op in enumerate(ops):
         if isinstance(op, Elementwise):
             pending.append(op)
@@ -42,6 +44,8 @@ def emit_vector(
         match op:
             case tile.Reduce():
                 emit_reduce(scope, op, layouts[op.result.name])
+            case Mask():
+                emit_mask(scope, op, layouts[op.result.name])
             case tile.Scan():
                 emit_scan(scope, op, layouts[op.result.name])
             case _:
@@ -107,6 +111,10 @@ def operands(op: tile.Op) -> tuple[tile.Value, ...]:
             return subscript_values(op.subscripts)
         case tile.If():
             return (op.cond,)
+        case Mask():
+            inside = dict(op.chain)
+            outside = (v for made in inside.values() for v in operands(made) if v.name not in inside)
+            return (op.source, op.fill, *outside)
     return ()
 
 

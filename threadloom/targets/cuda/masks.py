@@ -1,0 +1,182 @@
+"""Masks by position: `where(n <= m + shift, s, -inf)` as a test of the whole tile first.
+
+    before:  for every element: s = n <= m + shift ? s : -inf
+    after:   if (some element of the tile fails the test) for every element: if it fails, s = -inf
+
+The condition must be comparisons of positions and scalars, whose range over a tile is known;
+tiles that lie wholly inside (all but the diagonal ones of causal attention) then cost one uniform branch.
+Not handled: conditions with computed tiles in them; those are ordinary elementwise code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.layout import Layout
+from threadloom.targets.cuda.registers import Scope
+from threadloom.tile import ops as tile
+from threadloom.tile.uses import operands
+
+_ORDER = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """`result` is `source` with `fill` where `condition` has the truth value `fills`. `chain`: operations by result."""
+
+    result: tile.Value
+    source: tile.Value
+    fill: tile.Value
+    condition: tile.Map
+    fills: bool
+    chain: tuple[tuple[str, tile.Op], ...]
+
+
+def find_masks(ops: tuple[tile.Op, ...], kept: frozenset[str], dying: frozenset[str]) -> tuple[tile.Op | Mask, ...]:
+    """`ops` with maskings in place of `where`s; operations that only made their conditions are left out.
+
+    dying: values that nobody reads after these operations."""
+    made = {op.result.name: op for op in ops if hasattr(op, "result")}
+    readers: dict[str, int] = {}
+    for op in ops:
+        for v in operands(op):
+            readers[v.name] = readers.get(v.name, 0) + 1
+    out: list[tile.Op | Mask] = []
+    absorbed: set[str] = set()
+    for op in ops:
+        mask = _mask_of(op, made)
+        single = mask is not None and readers[mask.source.name] == 1
+        local = single and (mask.source.name in dying or (mask.source.name in made and mask.source.name not in kept))
+        if mask is None or not local:
+            out.append(op)
+            continue
+        out.append(mask)
+        absorbed |= {name for name, _ in mask.chain}
+    masks = [m for m in out if isinstance(m, Mask)]
+    inside = {n for m in masks for n, _ in m.chain}
+    needed = {v.name for o in out if not isinstance(o, Mask) for v in operands(o) if not _only_in(o, inside)}
+    gone = absorbed - needed - kept
+    return tuple(o for o in out if isinstance(o, Mask) or o.result.name not in gone)
+
+
+def _only_in(op: tile.Op, inside: set[str]) -> bool:
+    """Whether the operation itself is one that a mask has taken in."""
+    return hasattr(op, "result") and op.result.name in inside
+
+
+def _mask_of(op: tile.Op, made: dict[str, tile.Op]) -> Mask | None:
+    if not isinstance(op, tile.Map) or op.fn != "where" or not op.result.type.axes:
+        return None
+    cond, yes, no = op.args
+    condition = made.get(cond.name)
+    if not isinstance(condition, tile.Map):
+        return None
+    chain: dict[str, tile.Op] = {}
+    if not _positional(cond, made, chain) or not any(isinstance(o, tile.Index) for o in chain.values()):
+        return None
+    whole = set(op.result.type.axes)
+    if not no.type.axes and set(yes.type.axes) == whole:
+        return Mask(op.result, yes, no, condition, False, tuple(chain.items()))
+    if not yes.type.axes and set(no.type.axes) == whole:
+        return Mask(op.result, no, yes, condition, True, tuple(chain.items()))
+    return None
+
+
+def _positional(value: tile.Value, made: dict[str, tile.Op], chain: dict[str, tile.Op]) -> bool:
+    """Whether `value` is computed from positions and scalars by comparisons, sums and differences."""
+    if not value.type.axes and value.name not in made:
+        return True
+    op = made.get(value.name)
+    match op:
+        case tile.Index():
+            chain[value.name] = op
+            return True
+        case tile.Map() if op.fn in (*_ORDER, "and", "add", "sub"):
+            chain[value.name] = op
+            return all(_positional(a, made, chain) for a in op.args)
+        case tile.Full():
+            chain[value.name] = op
+            return _positional(op.value, made, chain)
+        case tile.Cast() if op.result.type.dtype.name in ("i32", "i64"):
+            chain[value.name] = op
+            return _positional(op.arg, made, chain)
+    return not value.type.axes  # a scalar, however made
+
+
+# ---------------------------------------------------------------- code
+
+
+def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
+    """Overwrite in the registers of the source, which become those of the result."""
+    chain = dict(mask.chain)
+    held = scope.registers[mask.source.name]
+    fill = scope.registers[mask.fill.name].name
+    element = _text(mask.condition.result, chain, scope, layout)
+    always = _always(mask.condition.result, chain, scope, layout, not mask.fills)
+    w = scope.writer
+    with w.block(f"if (!({always}))" if always else ""):
+        w.line("#pragma unroll")
+        with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
+            test = element if mask.fills else f"!{element}"
+            w.line(f"if ({test}) {held.name}[i] = {fill};")
+    scope.registers[mask.result.name] = held
+
+
+def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout) -> str:
+    """C expression of the element that register `i` of `layout` meets."""
+    match chain.get(value.name):
+        case tile.Index(axis=axis):
+            return f"({scope.index(layout, axis, 'i')})"
+        case tile.Map() as op:
+            return c.expression(op.fn, op.args[-1].type.dtype, [_text(a, chain, scope, layout) for a in op.args])
+        case tile.Full() as op:
+            return _text(op.value, chain, scope, layout)
+        case tile.Cast() as op:
+            return _text(op.arg, chain, scope, layout)
+    return scope.registers[value.name].name
+
+
+def _always(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout, wanted: bool) -> str:
+    """C condition, the same in all threads of a worker, under which every element has the truth value `wanted`; ""
+    where none is known."""
+    op = chain[value.name]
+    if not isinstance(op, tile.Map):
+        return ""
+    if op.fn == "and" and wanted:
+        parts = [_always(a, chain, scope, layout, True) if a.name in chain else "" for a in op.args]
+        return " && ".join(parts) if all(parts) else ""
+    if op.fn not in _ORDER:
+        return ""
+    a, b = (_range(x, chain, scope, layout) for x in op.args)
+    if a is None or b is None:
+        return ""
+    below = op.fn in ("lt", "le")
+    if wanted:
+        return f"{a[1]} {_ORDER[op.fn]} {b[0]}" if below else f"{a[0]} {_ORDER[op.fn]} {b[1]}"
+    opposite = {"lt": ">=", "le": ">", "gt": "<=", "ge": "<"}[op.fn]
+    return f"{a[0]} {opposite} {b[1]}" if below else f"{a[1]} {opposite} {b[0]}"
+
+
+def _range(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout) -> tuple[str, str] | None:
+    """C expressions of the least and the greatest element over the tile."""
+    op = chain.get(value.name)
+    match op:
+        case tile.Index(axis=axis):
+            first = scope.places[axis].first
+            return first, f"({first} + {layout.extent(axis) - 1})"
+        case tile.Map(fn="add" | "sub"):
+            a, b = (_range(x, chain, scope, layout) for x in op.args)
+            if a is None or b is None:
+                return None
+            low, high = (b[0], b[1]) if op.fn == "add" else (b[1], b[0])
+            sign = "+" if op.fn == "add" else "-"
+            return f"({a[0]} {sign} {low})", f"({a[1]} {sign} {high})"
+        case tile.Full():
+            return _range(op.value, chain, scope, layout)
+        case tile.Cast():
+            return _range(op.arg, chain, scope, layout)
+        case None:
+            name = scope.registers[value.name].name
+            return name, name
+    return None
