@@ -55,6 +55,8 @@ def unit_options(plan: NvccPlan) -> UnitOptions:
 
 def run(plan: NvccPlan) -> int:
     """The exit status of what `plan` asks for."""
+    if plan.verbose:
+        _tell(plan)
     if not plan.inputs:
         raise CompileError(NO_INPUT, "no input files", try_="loom cc prog.cu -o prog")
     match plan.action:
@@ -65,7 +67,7 @@ def run(plan: NvccPlan) -> int:
         case "dependencies":
             return _preprocess(plan, [*plan.dependency_flags, "-E"])
         case "device-link":
-            return _empty_object(plan)
+            return _device_link_only(plan)
     with tempfile.TemporaryDirectory(prefix="loom-") as scratch:
         objects = _compile_all(plan, Path(scratch))
         if plan.action == "compile":
@@ -73,8 +75,28 @@ def run(plan: NvccPlan) -> int:
         if plan.action == "library":
             return _library(plan, objects)
         output = plan.output or "a.out"
-        link(objects, output, plan)
+        link([*objects, *_device_link(objects, plan, Path(scratch))], output, plan)
         return subprocess.call([os.path.abspath(output)]) if plan.run else 0
+
+
+def _tell(plan: NvccPlan) -> None:
+    """What `nvcc -v` prints: CMake reads the toolkit's place, its folders and the host's link line from it."""
+    from threadloom.cuda.cuda_home import make
+
+    root = make()
+    folder = f'"-L{root}/lib64"'
+    lines = [
+        f"TOP={root}",
+        f"PATH={os.environ.get('PATH', '')}",
+        f"LIBRARIES=  {folder}",
+        f'INCLUDES="-I{root}/include"',
+    ]
+    if plan.action == "link":
+        inputs = " ".join(f'"{path}"' for path, _ in plan.inputs)
+        host = shutil.which("g++") or clang.find().command[0]
+        lines.append(f'{host} -o "{plan.output or "a.out"}" {inputs} {folder} -lcudart_static -lpthread -ldl')
+    # CMake takes "#$ " off lines that follow another one, so something has to stand first.
+    print("\n".join(["threadloom compiles for this CPU", *(f"#$ {line}" for line in lines)]), file=sys.stderr)
 
 
 def _compile_all(plan: NvccPlan, scratch: Path) -> list[str]:
@@ -223,10 +245,35 @@ def _library(plan: NvccPlan, objects: list[str]) -> int:
     return subprocess.call([archiver, "rcs", plan.output or "a.a", *objects])
 
 
-def _empty_object(plan: NvccPlan) -> int:
-    """-dlink: device code is linked with the host code, so there is nothing left to do."""
+def _device_link(objects: list[str], plan: NvccPlan, folder: Path) -> list[str]:
+    """The object with the device code of relocatable objects, where there are any (relocatable.py)."""
+    from threadloom.cuda import relocatable
+
+    archives = [str(path) for library in plan.libraries if (path := _static_library(library, plan))]
+    parts = relocatable.device_parts([*objects, *archives])
+    if not parts:
+        return []
+    target = folder / "device-linked.o"
+    target.write_bytes(relocatable.link_device(parts, unit_options(plan), _dump_for("device-link")))
+    return [str(target)]
+
+
+def _static_library(library: str, plan: NvccPlan) -> Path | None:
+    """The archive that `-lname` means, if it is one."""
+    folders = [Path(flag[2:]) for flag in plan.libraries if flag.startswith("-L")]
+    found = (folder / f"lib{library[2:]}.a" for folder in folders if library.startswith("-l"))
+    return next((path for path in found if path.exists()), None)
+
+
+def _device_link_only(plan: NvccPlan) -> int:
+    """-dlink: an object with the device code of all inputs; an empty one where none is relocatable."""
+    output = plan.output or "a_dlink.o"
     with tempfile.TemporaryDirectory(prefix="loom-") as scratch:
+        made = _device_link([path for path, _ in plan.inputs], plan, Path(scratch))
+        if made:
+            shutil.copyfile(made[0], output)
+            return 0
         source = Path(scratch) / "empty.c"
         source.write_text("")
-        _compile_host(replace(plan, dependency_flags=[]), str(source), "c", plan.output or "a_dlink.o")
+        _compile_host(replace(plan, dependency_flags=[]), str(source), "c", output)
     return 0

@@ -12,7 +12,7 @@ from threadloom.cuda.host_stubs import Stub, find_stubs
 from threadloom.cuda.kernel import SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
 from threadloom.errors import InternalError
-from threadloom.par.ops import Alloca, Function, Global, Module, Parallel, Space
+from threadloom.par.ops import I32, Alloca, Function, Global, Module, Parallel, Space
 from threadloom.par.result_types import size_bytes
 
 Dump = Callable[[str, str], None]  # (name, text) of each stage
@@ -43,14 +43,20 @@ def no_dump(name: str, text: str) -> None:
 def raise_unit(ir: FrontIr, dump: Dump = no_dump) -> tuple[Raised, tuple[Stub, ...]]:
     """Both sides of a unit as clang made them -> the kernels at level par."""
     stubs = find_stubs(ir.host)
-    kernels = tuple(stub.kernel for stub in stubs)
     dump("host.ll", ir.host)
     dump("device.ll", ir.device)
-    text = inline.inline_device(semantics.restore(ir.device), kernels)
+    return raise_device([ir.device], tuple(stub.kernel for stub in stubs), dump=dump), stubs
+
+
+def raise_device(
+    device_irs: list[str], kernels: tuple[str, ...], keep: frozenset[str] = frozenset(), dump: Dump = no_dump
+) -> Raised:
+    """The device IR of one file, or of several that are linked together, at level par."""
+    text = inline.inline_device([semantics.restore(one) for one in device_irs], kernels, keep)
     dump("inlined.ll", text)
-    raised = raise_module(parsing.parse(text), kernels)
+    raised = raise_module(parsing.parse(text), kernels, keep)
     dump("raised.par", _par_text(raised.module))
-    return raised, stubs
+    return raised
 
 
 def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump) -> DeviceUnit:
@@ -72,29 +78,43 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         import sys
 
         print(ir.warnings, file=sys.stderr, end="")
+    if options.source.relocatable:
+        from threadloom.cuda.relocatable import compile_relocatable
+
+        return compile_relocatable(ir, options, dump)
     unit = lower_unit(*raise_unit(ir, dump), dump)
-    module = link_unit(ir, unit, options, dump)
-    return _emit_object(module, options)
+    return emit_object(link_unit(ir, unit, options, dump), options)
 
 
 def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = no_dump):
     """One llvmlite module of host code, kernels and registration."""
-    from threadloom.targets.cpu.emit import EmitOptions, emit_llvm
-
     shared = link_host.device_variables(ir.host, unit.lowered.globals)
     hosted = link_host.host_variables(ir.host, unit.lowered.globals)
     statics = link_host.internal_variables(ir.host, shared + hosted)
-    device = replace(unit.lowered, globals=tuple(_linkable(v, shared, hosted) for v in unit.lowered.globals))
-    records = tuple(
-        link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, unit.static_shared_bytes[stub.kernel], 1024)
-        for stub in unit.stubs
-    )
-    device_text = _with_own_entry_points(emit_llvm(device, EmitOptions(standalone=options.standalone)))
-    dump("device.emitted.ll", device_text)
+    text = device_text(unit, shared, hosted, options, dump)
+    records = tuple(link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, 1024) for stub in unit.stubs)
     host_text = link_host.share_variables(ir.host, shared)
     host_text = link_host.export_variables(host_text, hosted)
-    host_text += "\n" + link_host.registration_ir(records, shared + hosted, options.source.arch)
-    return _linked((link_host.explicit_constructors(host_text), device_text), statics)
+    host_text += "\n" + link_host.declared_sizes(records)
+    host_text += link_host.registration_ir(records, shared + hosted, options.source.arch)
+    return linked((link_host.explicit_constructors(host_text), text), statics)
+
+
+def device_text(
+    unit: DeviceUnit, shared: tuple[Global, ...], hosted: tuple[Global, ...], options: UnitOptions, dump: Dump = no_dump
+) -> str:
+    """LLVM text of the kernels, their entries and variables; `shared` and `hosted` are the host's too."""
+    from threadloom.targets.cpu.emit import EmitOptions, emit_llvm
+
+    variables = tuple(_linkable(v, shared, hosted) for v in unit.lowered.globals)
+    sizes = tuple(
+        Global(link_host.STATIC_PREFIX + name, I32, str(size), constant=True, align_bytes=4, linkage="default")
+        for name, size in unit.static_shared_bytes.items()
+    )
+    device = replace(unit.lowered, globals=variables + sizes)
+    text = _with_own_entry_points(emit_llvm(device, EmitOptions(standalone=options.standalone)))
+    dump("device.emitted.ll", text)
+    return text
 
 
 _OWN_ENTRY_POINTS = {
@@ -126,7 +146,8 @@ def _linkable(variable: Global, shared: tuple[Global, ...], hosted: tuple[Global
     return replace(variable, constant=False, linkage=linkage)
 
 
-def _linked(texts: tuple[str, ...], statics: frozenset[str]):
+def linked(texts: tuple[str, ...], statics: frozenset[str], hide: bool = True):
+    """The LLVM modules of `texts` as one; `statics` become internal again, and with `hide` so do kernels' entries."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -138,20 +159,29 @@ def _linked(texts: tuple[str, ...], statics: frozenset[str]):
         except RuntimeError as error:
             raise InternalError(f"LLVM refuses a part of the unit: {error}") from error
     first, *others = modules
+    if not first.triple:  # device code alone: emitted text leaves the target open
+        target = llvm.Target.from_default_triple()
+        first.triple = target.triple
+        first.data_layout = str(target.create_target_machine().target_data)
     for other in others:
         other.triple, other.data_layout = first.triple, first.data_layout
         first.link_in(other)
     for variable in first.global_variables:
         if variable.name in statics:
             variable.linkage = "internal"
-    for function in first.functions:
-        if function.name.startswith(entry.ENTRY_PREFIX) and not function.is_declaration:
-            function.linkage = "internal"
+    if hide:
+        _hide_entries(first)
     first.verify()
     return first
 
 
-def _emit_object(module, options: UnitOptions) -> bytes:
+def _hide_entries(module) -> None:
+    for symbol in (*module.functions, *module.global_variables):
+        if symbol.name.startswith((entry.ENTRY_PREFIX, link_host.STATIC_PREFIX)) and not symbol.is_declaration:
+            symbol.linkage = "internal"
+
+
+def emit_object(module, options: UnitOptions) -> bytes:
     import llvmlite.binding as llvm
 
     from threadloom.targets.cpu.host import host_cpu

@@ -53,5 +53,8 @@ def _fill(root: Path, runtime: Path) -> None:
     if (runtime / "libcudart_static.a").exists():
         (root / "lib64" / "libcudart_static.a").symlink_to(runtime / "libcudart_static.a")
     (root / "lib").symlink_to("lib64")
+    (root / "nvvm" / "libdevice").mkdir(parents=True)  # CMake takes the folder that has it for the library root
+    (root / "bin" / "crt").mkdir()
+    (root / "bin" / "crt" / "link.stub").touch()
     (root / "version.txt").write_text(f"CUDA Version {VERSION}\n")
     (root / "version.json").write_text(f'{{"cuda": {{"name": "CUDA SDK", "version": "{VERSION}.0"}}}}\n')

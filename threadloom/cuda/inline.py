@@ -14,24 +14,31 @@ import re
 from threadloom.errors import InternalError
 
 
-def inline_device(device_ir: str, kernels: tuple[str, ...], keep: tuple[str, ...] = ()) -> str:
-    """`device_ir` (semantics restored) with all but `kernels` and `keep` inlined and dropped where unused."""
-    module = _parsed(_inlinable(device_ir))
-    kept = {*kernels, *keep}
+def inline_device(device_irs: list[str], kernels: tuple[str, ...], keep: frozenset[str] = frozenset()) -> str:
+    """The device IR of one or more files (semantics restored) as one module, with all but `kernels` inlined and dropped
+    where unused. `keep`: variables that host code knows, whether kernels use them or not."""
+    module, *others = (_parsed(_inlinable(text, keep)) for text in device_irs)
+    for other in others:
+        module.link_in(other)
     for function in module.functions:
-        if not function.is_declaration and function.name not in kept:
+        if not function.is_declaration and function.name not in kernels:
             function.linkage = "internal"
             function.add_function_attribute("alwaysinline")
     _run_passes(module)
     return str(module)
 
 
-def _inlinable(text: str) -> str:
+def _inlinable(text: str, keep: frozenset[str]) -> str:
     """`__noinline__` is advice about registers; here a function apart cannot meet a barrier."""
     text = re.sub(
         r"^(attributes #\d+ = \{.*)$", lambda m: re.sub(r" (?:noinline|optnone)\b", "", m[1]), text, flags=re.M
     )
-    return re.sub(r"^@llvm\.(?:compiler\.)?used = .*$", "", text, flags=re.M)
+    text = re.sub(r"^@llvm\.(?:compiler\.)?used = .*$", "", text, flags=re.M)
+    if not keep:
+        return text
+    # A `static` variable would be dropped or folded; outside this module host code may write it.
+    pattern = rf"^(@(?:{'|'.join(re.escape(name) for name in keep)}) = )internal ((?:\w+ )*global)"
+    return re.sub(pattern, r"\1\2", text, flags=re.M)
 
 
 def _parsed(text: str):

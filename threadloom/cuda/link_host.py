@@ -18,6 +18,7 @@ from threadloom.par.printing import quoted, type_text
 from threadloom.par.result_types import size_bytes
 
 REGISTER = "__loom_register"
+STATIC_PREFIX = "loom.static."  # + kernel: an i32 with the bytes of its static shared memory
 CONSTRUCTOR_PRIORITY = 101  # the first that a program may use: before every constructor of the user's that launches
 
 
@@ -27,7 +28,6 @@ class KernelRecord:
 
     stub: Stub
     entry: str
-    static_shared_bytes: int
     max_threads: int
 
 
@@ -71,13 +71,18 @@ def internal_variables(host_ir: str, variables: tuple[Global, ...]) -> frozenset
     )  # fmt: skip
 
 
+def declared_sizes(kernels: tuple[KernelRecord, ...]) -> str:
+    names = (quoted("@", STATIC_PREFIX + kernel.stub.kernel) for kernel in kernels)
+    return "".join(f"{name} = external global i32\n" for name in names)
+
+
 def registration_ir(kernels: tuple[KernelRecord, ...], variables: tuple[Global, ...], arch: int) -> str:
     """LLVM text, to stand behind the host's, of the tables and of the constructor that hands them to the runtime."""
     lines = [f"declare void @{REGISTER}(ptr, i32, ptr, i32, i32)"]
     records = [_kernel_record(index, kernel, lines) for index, kernel in enumerate(kernels)]
     slots = [_variable_record(index, variable, lines) for index, variable in enumerate(variables)]
     lines += [
-        _table("loom.kernels", "{ ptr, ptr, ptr, ptr, i32, i32, i32 }", records),
+        _table("loom.kernels", "{ ptr, ptr, ptr, ptr, ptr, i32, i32 }", records),
         _table("loom.variables", "{ ptr, ptr, i64 }", slots),
         "define internal void @loom.register() {",
         f"  call void @{REGISTER}(ptr @loom.kernels, i32 {len(records)}, ptr @loom.variables, i32 {len(slots)}, "
@@ -124,7 +129,7 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
     ]
     return (
         f"{{ ptr {quoted('@', kernel.stub.name)}, ptr {quoted('@', kernel.entry)}, ptr @loom.kernel.name.{index}, "
-        f"ptr @loom.kernel.bytes.{index}, i32 {len(sizes)}, i32 {kernel.static_shared_bytes}, "
+        f"ptr @loom.kernel.bytes.{index}, ptr {quoted('@', STATIC_PREFIX + kernel.stub.kernel)}, i32 {len(sizes)}, "
         f"i32 {kernel.max_threads} }}"
     )
 

@@ -115,6 +115,8 @@ def _input(plan: NvccPlan, path: str) -> None:
         kind = SOURCES[suffix]
     elif suffix in OBJECTS or ".so." in Path(path).name:
         kind = "object"
+    elif path == "__cmake_determine_cuda":  # CMake's question where the toolkit is; the answer is what -v prints
+        kind = "cu"
     else:
         raise CompileError(BAD_OPTION, f"{path}: what kind of file is this?",
                            try_="a name that ends in .cu .cpp .c .o .a or .so, or -x cu before it")  # fmt: skip

@@ -59,14 +59,14 @@ class Raised:
     kernels: tuple[str, ...]
 
 
-def raise_module(module: Module, kernels: tuple[str, ...]) -> Raised:
-    """Raise the kernels named, with the functions, globals and declarations that they use."""
+def raise_module(module: Module, kernels: tuple[str, ...], keep: frozenset[str] = frozenset()) -> Raised:
+    """Raise the kernels named, with the functions, globals and declarations that they use, and the variables `keep`."""
     shared = find_shared(module)
     by_name = {function.name: function for function in module.functions}
     functions = functions_used(module, kernels)
     raised = [raise_kernel(by_name[name], shared, functions) for name in kernels]
     raised += [raise_function(own_copies(by_name[name]), functions, shared, _BUILTINS) for name in functions]
-    used = _referenced(raised, module)
+    used = _referenced(raised, module) | keep
     declared = [_declaration(f) for f in module.functions if f.name in used and not f.blocks and _is_external(f.name)]
     variables = tuple(v for v in module.globals if v.name in used and v.name not in shared)
     return Raised(par.Module((*raised, *declared), variables), kernels)

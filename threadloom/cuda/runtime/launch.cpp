@@ -43,7 +43,7 @@ cudaError_t check(const Kernel* kernel, const dim3& grid, const dim3& block, siz
     return cudaErrorInvalidConfiguration;
   if (grid.x > (unsigned)limits.maxGridSize[0] || grid.y > (unsigned)limits.maxGridSize[1] || grid.z > (unsigned)limits.maxGridSize[2])
     return cudaErrorInvalidConfiguration;
-  if (shared_bytes + kernel->static_shared_bytes > max_shared_bytes) return cudaErrorInvalidValue;
+  if (shared_bytes + *kernel->static_shared_bytes > max_shared_bytes) return cudaErrorInvalidValue;
   return cudaSuccess;
 }
 
@@ -159,11 +159,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* ke
   const Kernel* found = find_kernel(kernel);
   if (!found) return failed(cudaErrorInvalidDeviceFunction);
   memset(attributes, 0, sizeof *attributes);
-  attributes->sharedSizeBytes = found->static_shared_bytes;
+  attributes->sharedSizeBytes = *found->static_shared_bytes;
   attributes->maxThreadsPerBlock = found->max_threads;
   attributes->numRegs = 32;
   attributes->ptxVersion = attributes->binaryVersion = properties().major * 10 + properties().minor;
-  attributes->maxDynamicSharedSizeBytes = (int)properties().sharedMemPerBlock - found->static_shared_bytes;
+  attributes->maxDynamicSharedSizeBytes = (int)properties().sharedMemPerBlock - *found->static_shared_bytes;
   return cudaSuccess;
 }
 
@@ -184,7 +184,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
   if (block_size > found->max_threads) return cudaSuccess;
   int warps = (block_size + limits.warpSize - 1) / limits.warpSize;
   int by_threads = limits.maxThreadsPerMultiProcessor / (warps * limits.warpSize);
-  size_t used = shared_bytes + found->static_shared_bytes;
+  size_t used = shared_bytes + *found->static_shared_bytes;
   int by_shared = used ? (int)(limits.sharedMemPerMultiprocessor / used) : limits.maxBlocksPerMultiProcessor;
   *blocks = std::min({by_threads, by_shared, limits.maxBlocksPerMultiProcessor});
   return cudaSuccess;

@@ -24,8 +24,8 @@ struct Kernel {
   void (*entry)(void** arguments, const struct Geometry* geometry);
   const char* name;
   const int* argument_bytes;
+  const int* static_shared_bytes;
   int arguments;
-  int static_shared_bytes;
   int max_threads;
 };
 struct Geometry {
