@@ -96,7 +96,9 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
         if worst and found[worst] >= UNBOUNDED:
             return Rejected(partition, worst.partition("@")[0], "no initiation interval satisfies it")
     grid = grid_of(graph, sizes, context.scalars)
-    partition = replace(partition, longest_first=grid.uneven)
+    if grid.uneven:  # tiles of equal length are neighbours, so that their order can go from long to short
+        rest = tuple(a for a in partition.order if a not in grid.walked)
+        partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=1)
     made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds)
     made.floor_ns = _time(made, _at_bounds(problems, bounds))
     return made

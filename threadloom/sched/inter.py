@@ -27,6 +27,7 @@ class Grid:
 
     tiles: int
     classes: tuple[tuple[int, dict[int, int]], ...]
+    walked: tuple[str, ...] = ()  # axes that trip counts depend on
 
     @property
     def uneven(self) -> bool:
@@ -51,7 +52,7 @@ def grid_of(graph: TaskGraph, sizes: Sizes, scalars: BoundScalars, most_position
         position = {a: _index_range(a, step[0], sizes) for a, step in zip(walked, steps, strict=True)}
         trips = tuple(sorted((loop.id, trips_of(loop, sizes, scalars, position)) for loop in inner))
         found[trips] = found.get(trips, 0) + per_position * math.prod(step[1] for step in steps)
-    return Grid(tiles, tuple((count, dict(trips)) for trips, count in found.items()))
+    return Grid(tiles, tuple((count, dict(trips)) for trips, count in found.items()), tuple(walked))
 
 
 def _tiles_along(axis: LoopAxis, sizes: Sizes, scalars: BoundScalars) -> int:

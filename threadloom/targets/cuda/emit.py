@@ -258,14 +258,17 @@ def _taken(plan: KernelPlan) -> set[str]:
     """C names that parameters, buffers and barriers have."""
     kernel = plan.program.graph.kernel
     names = {t.name for t in kernel.tensors} | {s.name for s in kernel.scalars} | {f"dim_{d}" for d in _axis_dims(plan)}
-    return names | {plan.barrier_name(s.name) for s in plan.rings} | {"tiles", "count", "rest", "worker"}
+    return names | {plan.barrier_name(s.name) for s in plan.rings} | {"tiles", "count", "rest", "worker", "round"}
 
 
 def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: dict[str, str]) -> None:
     places = Places(plan, scope, worker=role.kind == "worker")
     e = RoleEmitter(plan, role, scope, places, turns=turns)
     e.declare_rings()
-    with w.block("for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"):
+    walk = "for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"
+    if plan.program.partition.longest_first:  # back and forth: who had the longest tile of a round has the shortest next
+        walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"
+    with w.block(walk):
         places.enter_tile(plan.loop(0), "tile")
         if role.kind == "worker":
             e.homes = Homes.declare(plan, scope, role.name)

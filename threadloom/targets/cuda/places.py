@@ -61,7 +61,7 @@ class Places:
             w.line(f"const i32 index_{fast} = in_band / height;")
         for k, name in enumerate(reversed(plain)):
             last = k == len(plain) - 1
-            longest_first = partition.longest_first and k == 0 and self._is_tiled(loop, name)
+            longest_first = partition.longest_first and name == order[0] and self._is_tiled(loop, name)
             if last:
                 w.line(f"const i32 index_{name} = {self._flip('rest', name, longest_first)};")
             else:

@@ -287,6 +287,10 @@ template <int SLOTS> struct Ring {
     else if (++slot == SLOTS) slot = 0, phase ^= 1;
   }
 };
+// The tile of this block in a round of gridDim.x tiles: every other round is dealt out backwards.
+LOOM_DEVICE i32 back_and_forth(i32 round) {
+  return round * (i32)gridDim.x + (round & 1 ? (i32)(gridDim.x - 1 - blockIdx.x) : (i32)blockIdx.x);
+}
 LOOM_DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
 
 // ---------------------------------------------------------------- arithmetic
