@@ -372,6 +372,23 @@ def test_four_bit_results():
     assert kernel(x).tolist() == [[0x21, 0x03], [0x54, 0x76]]
 
 
+@pytest.mark.parametrize("dtype", ["u4", "u8", "i8"])
+def test_products_of_small_integers(dtype: str):
+    kernel = kernel_from_text(f"""
+        @tl.kernel
+        def k(a: tl.Tensor["M", "K", tl.{dtype}], b: tl.Tensor["N", "K", tl.{dtype}]) -> tl.Tensor["M", "N", tl.i32]:
+            for m, n in tl.grid("M", "N"):
+                k = tl.axis("K")
+                out[m, n] = tl.dot(a[m, k], b[n, k])
+    """)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 100, (n, 4)).astype(np.int8 if dtype == "i8" else np.uint8) for n in (3, 5))
+    wide = (lambda x: np.stack([x & 15, x >> 4], -1).reshape(len(x), -1)) if dtype == "u4" else lambda x: x
+    want = wide(a).astype(np.int32) @ wide(b).astype(np.int32).T
+    np.testing.assert_array_equal(kernel(a, b), want)
+    np.testing.assert_array_equal(kernel.interpret(a, b, tiles=1), want)
+
+
 def test_annotations_as_text_and_as_objects_are_the_same():
     text = '@tl.kernel\ndef k(x: tl.Tensor["M", tl.f32]) -> tl.Tensor["M", tl.f32]:\n    for m in tl.grid("M"):\n'
     text += "        out[m] = x[m]\n"

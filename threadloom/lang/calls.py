@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from threadloom.dtypes import Dtype, bool_, f32, i32, i64
+from threadloom.dtypes import Dtype, bool_, f32, i32, i64, u4, u8
 from threadloom.errors import CompileError, slug
 from threadloom.lang import builtins as tl
 from threadloom.lang.builder import Builder, describe_type, reduction_dtype
@@ -168,6 +168,8 @@ def dot(b: Builder, a: object, b_: object, over: object = None) -> Value:
             if axis not in shared:
                 raise CompileError(NO_COMMON_AXIS, f"tl.dot over {axis}, which not both operands have", loc=b.loc)
     _check_dot_dtypes(b, left.type.dtype, right.type.dtype)
+    if left.type.dtype is u4:  # no machine multiplies them as they are
+        left, right = b.cast(left, u8), b.cast(right, u8)
     axes = tuple(x for x in left.type.axes if x not in summed)
     axes += tuple(x for x in right.type.axes if x not in left.type.axes)
     result = b.temporary(axes, reduction_dtype("sum", left.type.dtype), "dot")

@@ -120,6 +120,7 @@ def build(facts: CpuFacts) -> Device:
             rate("mac.f8e4m3", fma / 4, "assumed: widened to f32"),
             rate("mac.f8e5m2", fma / 4, "assumed: widened to f32"),
             rate("mac.i8", fma / 2, "assumed: widened to i32"),
+            rate("mac.u8", fma / 2, "assumed: widened to i32"),
             rate("mac.i32", fma / 2, "assumed"),
             rate("mac.i64", fma / 8, "assumed"),
             rate("fma.f32", fma),
