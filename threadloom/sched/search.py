@@ -187,6 +187,8 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use
     graph = drop_copies(graph)  # before sharing places: a copy reads the place
     graph = coalesce_accumulators(graph)
+    if device is not None and device.arch == "cpu":
+        return graph  # its generator gives every vector result a place of its own
     return coalesce_in_place(graph)
 
 
