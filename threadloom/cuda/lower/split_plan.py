@@ -44,6 +44,7 @@ from threadloom.par.ops import (
     While,
     Yield,
 )
+from threadloom.par.walk import results
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,25 @@ class Segment:
     @property
     def empty(self) -> bool:
         return not (self.ops or self.keeps or self.masks)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where the ends of a region go. Right behind a barrier they go to the segment before it, since slots belong to one
+    work-item and barriers do not order them; values of scalar operations that stand in between (`late_names`) are
+    there only in the late segment."""
+
+    early: Segment
+    late: Segment
+    late_names: frozenset[str] = frozenset()
+
+    def keep(self, keep: Keep) -> None:
+        late = isinstance(keep.value, Value) and keep.value.name in self.late_names
+        (self.late if late else self.early).keeps.append(keep)
+
+    def mask(self, mask: Mask) -> None:
+        """Behind all that is kept under the old mask."""
+        (self.late if self.late.keeps else self.early).masks.append(mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +174,15 @@ class _Planner:
         self.slot_of: dict[str, Slot] = {}
         self._loops = 0
 
-    def region(self, block: Block, mask: Slot | None, loops: tuple[int, ...]) -> tuple[tuple[Item, ...], Segment]:
-        """The items of `block`, and its last segment, which the caller may give more to do."""
+    def region(self, block: Block, mask: Slot | None, loops: tuple[int, ...]) -> tuple[tuple[Item, ...], End]:
+        """The items of `block`, and its end, which the caller may give more to do."""
         items: list[Item] = []
         segment = self._open(mask, loops)
         for op in block.ops:
             if isinstance(op, Yield | Condition) or (isinstance(op, Leaf) and is_marker(op)):
                 continue
             if contains_meeting(op, self.level):
-                before = segment if isinstance(op, If) else _last_run(items, segment)
+                before = End(segment, segment) if isinstance(op, If) else _end(items, segment)
                 items.append(Run(segment))
                 items.extend(self._meeting(op, before, mask, loops))
                 segment = self._open(mask, loops)
@@ -170,7 +190,7 @@ class _Planner:
                 items.append(Scalar(op))
             else:
                 segment.ops.append(op)
-        end = _last_run(items, segment)
+        end = _end(items, segment)
         items.append(Run(segment))
         return tuple(items), end
 
@@ -185,15 +205,15 @@ class _Planner:
             self.slot_of[holder.name] = slot
         return slot
 
-    def _meeting(self, op: Op, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Sequence[Item]:
-        """`segment` is the one before `op`: it starts the carried values and sets the masks."""
+    def _meeting(self, op: Op, before: End, mask: Slot | None, loops: tuple[int, ...]) -> Sequence[Item]:
+        """`before` is what precedes `op`: it starts the carried values and sets the masks."""
         match op:
             case If():
-                return [self._if(op, segment, mask, loops)]
+                return [self._if(op, before.late, mask, loops)]
             case For():
-                return [self._for(op, segment, mask, loops)]
+                return [self._for(op, before, mask, loops)]
             case While():
-                return [self._while(op, segment, mask, loops)]
+                return [self._while(op, before, mask, loops)]
             case Leaf():  # the grid's barrier, seen from a thread
                 return [Meeting(Barrier(Level.BLOCKS, op.loc))]
         if not is_meeting(op, self.level):
@@ -209,8 +229,8 @@ class _Planner:
             for result, yes, no in zip(op.results, last_values(op.then), last_values(op.otherwise), strict=True):
                 if not self.scalars.is_scalar(result):
                     slot = self._slot(result)
-                    then_end.keeps.append(Keep(slot, yes))
-                    otherwise_end.keeps.append(Keep(slot, no))
+                    then_end.keep(Keep(slot, yes))
+                    otherwise_end.keep(Keep(slot, no))
             return Branch(op, then, otherwise)
         slots = [self._slot(result) for result in op.results]
         sides: list[tuple[tuple[Item, ...], Slot | None]] = []
@@ -228,7 +248,8 @@ class _Planner:
         own = Slot(f"mask.{len(self.segments)}", I1)
         segment.masks.append(Mask(own, op.cond, negated))
         items, end = self.region(side, own, loops)
-        end.keeps.extend(Keep(slot, value) for slot, value in zip(slots, last_values(side), strict=True))
+        for slot, value in zip(slots, last_values(side), strict=True):
+            end.keep(Keep(slot, value))
         return items, own
 
     def _plain_side(self, op: If, side: Block, negated: bool, slots: list[Slot], segment: Segment) -> None:
@@ -244,10 +265,10 @@ class _Planner:
 
     # ------------------------------------------------------------ loops
 
-    def _for(self, op: For, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Counted:
+    def _for(self, op: For, start: End, mask: Slot | None, loops: tuple[int, ...]) -> Counted:
         if not all(self.scalars.is_scalar(bound) for bound in (op.lower, op.upper, op.step)):
             raise InternalError(f"for with a barrier at {op.loc} has bounds that vary: it should have become a while")
-        slots = self._start(op.args, op.inits, segment)
+        slots = self._start(op.args, op.inits, start)
         for arg, result in zip(op.args, op.results, strict=True):
             if arg.name in slots:
                 self.slot_of[result.name] = slots[arg.name]
@@ -255,21 +276,21 @@ class _Planner:
         self._advance(op.args, last_values(op.body), slots, end)
         return Counted(op, body)
 
-    def _while(self, op: While, segment: Segment, mask: Slot | None, loops: tuple[int, ...]) -> Repeat:
+    def _while(self, op: While, start: End, mask: Slot | None, loops: tuple[int, ...]) -> Repeat:
         condition = op.before.ops[-1]
         if not isinstance(condition, Condition):
             raise InternalError(f"while at {op.loc} has no condition")
         masked = not self.scalars.is_scalar(condition.cond)
-        slots = self._start(op.args, op.inits, segment)
+        slots = self._start(op.args, op.inits, start)
         own = mask
         if masked:
             own = Slot(f"mask.{len(self.segments)}", I1)
-            segment.masks.append(Mask(own, None))
+            start.mask(Mask(own, None))
         inside = self._deeper(loops)
         before, before_end = self.region(op.before, own, inside)
         self._forward(op, condition, slots, before_end)
         if masked and own is not None:
-            before_end.masks.append(Mask(own, condition.cond))
+            before_end.mask(Mask(own, condition.cond))
         after, after_end = self.region(op.after, own, inside)
         self._advance(op.args, last_values(op.after), slots, after_end)
         return Repeat(op, before, after, own if masked else None)
@@ -278,21 +299,21 @@ class _Planner:
         self._loops += 1
         return (*loops, self._loops)
 
-    def _start(self, args: tuple[Value, ...], inits: tuple[Operand, ...], segment: Segment) -> dict[str, Slot]:
+    def _start(self, args: tuple[Value, ...], inits: tuple[Operand, ...], start: End) -> dict[str, Slot]:
         slots: dict[str, Slot] = {}
         for arg, init in zip(args, inits, strict=True):
             if not self.scalars.is_scalar(arg):
                 slots[arg.name] = self._slot(arg)
-                segment.keeps.append(Keep(slots[arg.name], init))
+                start.keep(Keep(slots[arg.name], init))
         return slots
 
     def _advance(self, args: tuple[Value, ...], values: tuple[Operand, ...], slots: dict[str, Slot],
-                 end: Segment) -> None:  # fmt: skip
+                 end: End) -> None:  # fmt: skip
         for arg, value in zip(args, values, strict=True):
             if arg.name in slots and value != arg:
-                end.keeps.append(Keep(slots[arg.name], value))
+                end.keep(Keep(slots[arg.name], value))
 
-    def _forward(self, op: While, condition: Condition, slots: dict[str, Slot], end: Segment) -> None:
+    def _forward(self, op: While, condition: Condition, slots: dict[str, Slot], end: End) -> None:
         """What leaves the condition: a carried value that is passed on as it is shares its slot."""
         for value, after_arg, result in zip(condition.values, op.after_args, op.results, strict=True):
             if self.scalars.is_scalar(result) and self.scalars.is_scalar(after_arg):
@@ -301,18 +322,23 @@ class _Planner:
                 slot = slots[value.name]
             else:
                 slot = Slot(result.name, result.type)
-                end.keeps.append(Keep(slot, value))
+                end.keep(Keep(slot, value))
             self.slot_of[result.name] = slot
             if not self.scalars.is_scalar(after_arg):
                 self.slot_of[after_arg.name] = slot
 
 
-def _last_run(items: list[Item], segment: Segment) -> Segment:
-    """Where ends of a region go: an empty `segment` right behind a barrier leaves them to the segment before it
-    (slots belong to one work-item, so barriers do not order them)."""
-    if not segment.ops and items and isinstance(items[-1], Run) and items[-1].segment.mask == segment.mask:
-        return items[-1].segment
-    return segment
+def _end(items: list[Item], segment: Segment) -> End:
+    """`segment` is the open one behind `items`."""
+    between: list[str] = []
+    for item in reversed(items):
+        if isinstance(item, Scalar):
+            between += [value.name for value in results(item.op)]
+            continue
+        if isinstance(item, Run) and not segment.ops and item.segment.mask == segment.mask:
+            return End(item.segment, segment, frozenset(between))
+        break
+    return End(segment, segment)
 
 
 def zero(type_: Type) -> Const:
