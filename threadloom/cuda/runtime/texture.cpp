@@ -9,11 +9,15 @@ size_t texel_bytes(const cudaChannelFormatDesc& format) { return (size_t)(format
 
 __loom_image linear_image(const void* p, const cudaChannelFormatDesc& format, size_t bytes) {
   size_t unit = texel_bytes(format);
-  return {(char*)p, unit ? bytes / unit : 0, 0, 0, bytes, bytes, format};
+  return {(char*)p, unit ? bytes / unit : 0, 0, 0, bytes, bytes, unit, format};
+}
+__loom_image pitched_image(const void* p, const cudaChannelFormatDesc& format, size_t width, size_t height, size_t pitch) {
+  return {(char*)p, width, height, 0, pitch, pitch * height, texel_bytes(format), format};
 }
 __loom_image array_image(const cudaArray& array) {
   size_t row = array.width * array.element_bytes;
-  return {(char*)array.data, array.width, array.height, array.depth, row, row * (array.height ? array.height : 1), array.format};
+  size_t slice = row * (array.height ? array.height : 1);
+  return {(char*)array.data, array.width, array.height, array.depth, row, slice, array.element_bytes, array.format};
 }
 
 cudaError_t image_of(const cudaResourceDesc& resource, __loom_image* image) {
@@ -29,7 +33,7 @@ cudaError_t image_of(const cudaResourceDesc& resource, __loom_image* image) {
     }
     case cudaResourceTypePitch2D: {
       const auto& pitched = resource.res.pitch2D;
-      *image = {(char*)pitched.devPtr, pitched.width, pitched.height, 0, pitched.pitchInBytes, pitched.pitchInBytes * pitched.height, pitched.desc};
+      *image = pitched_image(pitched.devPtr, pitched.desc, pitched.width, pitched.height, pitched.pitchInBytes);
       return pitched.devPtr ? cudaSuccess : cudaErrorInvalidValue;
     }
     default: return cudaErrorNotSupported;  // mipmaps
@@ -74,7 +78,7 @@ cudaError_t cudaBindTexture(size_t* offset, const textureReference* texture, con
 cudaError_t cudaBindTexture2D(size_t* offset, const textureReference* texture, const void* p, const cudaChannelFormatDesc* format, size_t width, size_t height,
                               size_t pitch) {
   if (offset) *offset = 0;
-  return bind(texture, {(char*)p, width, height, 0, pitch, pitch * height, *format});
+  return bind(texture, pitched_image(p, *format, width, height, pitch));
 }
 cudaError_t cudaBindTextureToArray(const textureReference* texture, cudaArray_const_t array, const cudaChannelFormatDesc*) {
   return array ? bind(texture, array_image(*array)) : failed(cudaErrorInvalidResourceHandle);

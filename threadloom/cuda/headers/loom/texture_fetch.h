@@ -24,11 +24,12 @@ template <class T> struct __loom_fetched<T, cudaReadModeNormalizedFloat> { typed
 
 /* ---- addressing: the texel that stands for position i of n, or -1 outside (border) */
 LOOM_DEVICE long __loom_address(long i, long n, int mode) {
+  if ((unsigned long)i < (unsigned long)n) return i;
   switch (mode) {
     case cudaAddressModeWrap: i %= n; return i < 0 ? i + n : i;
     case cudaAddressModeMirror: i %= 2 * n; i = i < 0 ? i + 2 * n : i; return i < n ? i : 2 * n - 1 - i;
-    case cudaAddressModeBorder: return i < 0 || i >= n ? -1 : i;
-    default: return i < 0 ? 0 : i >= n ? n - 1 : i;
+    case cudaAddressModeBorder: return -1;
+    default: return i < 0 ? 0 : n - 1;
   }
 }
 
@@ -55,8 +56,7 @@ template <class T> LOOM_DEVICE T __loom_texel_at(const __loom_image& image, cons
     for (int c = 0; c < __loom_texel<T>::count; ++c) channels[c] = (scalar)how.borderColor[c];
     return result;
   }
-  size_t bytes = (size_t)(image.format.x + image.format.y + image.format.z + image.format.w) / 8;
-  const char* texel = image.data + (size_t)z * image.slice_bytes + (size_t)y * image.row_bytes + (size_t)x * bytes;
+  const char* texel = image.data + (size_t)z * image.slice_bytes + (size_t)y * image.row_bytes + (size_t)x * image.texel_bytes;
   if constexpr (__is_same(scalar, float)) {
     for (int c = 0; c < __loom_texel<T>::count; ++c) channels[c] = __loom_channel_value(texel, image.format, c);
   } else {

@@ -41,7 +41,7 @@ typedef unsigned long long cudaSurfaceObject_t;
 /* What kernels see of a texture; a texture object is the address of one, a texture reference contains one. */
 typedef struct __loom_image {
   char* data;
-  size_t width, height, depth, row_bytes, slice_bytes;
+  size_t width, height, depth, row_bytes, slice_bytes, texel_bytes;
   cudaChannelFormatDesc format;
 } __loom_image;
 typedef struct __loom_sampler { __loom_image image; cudaTextureDesc how; cudaResourceDesc resource; } __loom_sampler;

@@ -1,0 +1,180 @@
+// The runtime library: memory of every kind, copies in 2D and 3D, streams, events, errors, symbols, launch forms,
+// occupancy, graphs, device assert and printf.
+#include <cassert>
+#include <cstring>
+
+#include "check.h"
+
+__constant__ int scale_by = 2;
+__device__ int launches;
+
+__global__ void scale(int* p, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) p[i] *= scale_by;
+  if (i == 0) atomicAdd(&launches, 1);
+}
+__global__ void failing(int n) { assert(n < 0); }
+
+static void check_memory() {
+  size_t pitch;
+  char *pitched, *plain;
+  CUDA(cudaMallocPitch(&pitched, &pitch, 100, 7));
+  EXPECT(pitch >= 100 && pitch % 32 == 0, "pitch %zu", pitch);
+  std::vector<char> rows(7 * 100), back(7 * 100);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = (char)i;
+  CUDA(cudaMemcpy2D(pitched, pitch, rows.data(), 100, 100, 7, cudaMemcpyHostToDevice));
+  CUDA(cudaMemset2D(pitched + 10, pitch, 9, 5, 7));
+  CUDA(cudaMemcpy2D(back.data(), 100, pitched, pitch, 100, 7, cudaMemcpyDeviceToHost));
+  for (size_t i = 0; i < rows.size(); ++i)
+    EXPECT(back[i] == (i % 100 >= 10 && i % 100 < 15 ? 9 : rows[i]), "byte %zu: %d", i, back[i]);
+  EXPECT(cudaMemcpy2D(pitched, 50, rows.data(), 100, 100, 7, cudaMemcpyDefault) == cudaErrorInvalidPitchValue, "pitch below width");
+
+  cudaPitchedPtr box;
+  CUDA(cudaMalloc3D(&box, make_cudaExtent(16, 4, 3)));
+  CUDA(cudaMemset3D(box, 7, make_cudaExtent(16, 4, 3)));
+  cudaMemcpy3DParms copy = {};
+  std::vector<char> volume(16 * 4 * 3);
+  copy.srcPtr = box;
+  copy.dstPtr = make_cudaPitchedPtr(volume.data(), 16, 16, 4);
+  copy.extent = make_cudaExtent(16, 4, 3);
+  copy.kind = cudaMemcpyDeviceToHost;
+  CUDA(cudaMemcpy3D(&copy));
+  for (char c : volume) EXPECT(c == 7, "%d", c);
+
+  int *managed, *pinned, *mapped;
+  CUDA(cudaMallocManaged(&managed, 64));
+  CUDA(cudaMallocHost(&pinned, 64));
+  CUDA(cudaHostAlloc(&mapped, 64, cudaHostAllocMapped));
+  int* device_view;
+  CUDA(cudaHostGetDevicePointer(&device_view, mapped, 0));
+  mapped[0] = 21;
+  scale<<<1, 1>>>(device_view, 1);
+  EXPECT(mapped[0] == 42, "%d", mapped[0]);
+  cudaPointerAttributes attributes;
+  CUDA(cudaPointerGetAttributes(&attributes, managed));
+  EXPECT(attributes.type == cudaMemoryTypeManaged, "%d", attributes.type);
+  CUDA(cudaPointerGetAttributes(&attributes, pinned + 3));
+  EXPECT(attributes.type == cudaMemoryTypeHost, "%d", attributes.type);
+  CUDA(cudaMallocAsync(&plain, 100, 0));
+  CUDA(cudaFreeAsync(plain, 0));
+  CUDA(cudaFree(managed));
+  CUDA(cudaFreeHost(pinned));
+  CUDA(cudaFreeHost(mapped));
+  CUDA(cudaFree(nullptr));
+  int local;
+  EXPECT(cudaFree(&local) == cudaErrorInvalidValue, "freed a stack variable");
+  size_t free_bytes, all_bytes;
+  CUDA(cudaMemGetInfo(&free_bytes, &all_bytes));
+  EXPECT(free_bytes > 0 && free_bytes <= all_bytes, "%zu of %zu", free_bytes, all_bytes);
+  EXPECT(cudaMalloc(&plain, (size_t)1 << 60) == cudaErrorMemoryAllocation, "an exabyte");
+  cudaGetLastError();
+}
+
+static void check_errors() {
+  int* p;
+  CUDA(cudaMalloc(&p, 4));
+  scale<<<1, 2048>>>(p, 1);
+  EXPECT(cudaPeekAtLastError() == cudaErrorInvalidConfiguration, "%s", cudaGetErrorName(cudaPeekAtLastError()));
+  EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration, "still there");
+  EXPECT(cudaGetLastError() == cudaSuccess, "forgotten");
+  scale<<<0, 32>>>(p, 1);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration, "an empty grid");
+  EXPECT(!strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory"), "text");
+  EXPECT(!strcmp(cudaGetErrorName(cudaErrorInvalidValue), "cudaErrorInvalidValue"), "name");
+  EXPECT(cudaSetDevice(3) == cudaErrorInvalidDevice, "device 3");
+  EXPECT(cudaStreamSynchronize((cudaStream_t)0x1234) == cudaErrorInvalidResourceHandle, "no stream");
+  cudaGetLastError();
+}
+
+static void check_symbols_and_launches() {
+  const int n = 100;
+  std::vector<int> values(n, 3);
+  int* p = to_device(values);
+  int three = 3, zero = 0, count = 0;
+  CUDA(cudaMemcpyToSymbol(scale_by, &three, sizeof three));
+  CUDA(cudaMemcpyToSymbol(launches, &zero, sizeof zero));
+  void* address;
+  size_t bytes;
+  CUDA(cudaGetSymbolAddress(&address, launches));
+  CUDA(cudaGetSymbolSize(&bytes, scale_by));
+  EXPECT(bytes == sizeof(int), "%zu", bytes);
+
+  int size = n;
+  scale<<<4, 32>>>(p, size);  // 9
+  void* arguments[] = {&p, &size};
+  CUDA(cudaLaunchKernel(scale, dim3(4), dim3(32), arguments, 0, 0));  // 27
+  void (*pointer)(int*, int) = scale;
+  pointer<<<dim3(4, 1, 1), dim3(32, 1)>>>(p, size);  // 81
+  cudaLaunchConfig_t config = {};
+  config.gridDim = 4;
+  config.blockDim = 32;
+  CUDA(cudaLaunchKernelEx(&config, scale, p, size));  // 243
+  for (int value : to_host(p, n)) EXPECT(value == 243, "%d", value);
+  CUDA(cudaMemcpyFromSymbol(&count, launches, sizeof count));
+  EXPECT(count == 4 && *(int*)address == 4, "%d launches", count);
+
+  int blocks, grid, block;
+  CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 256, 0));
+  EXPECT(blocks > 0, "%d", blocks);
+  CUDA(cudaOccupancyMaxPotentialBlockSize(&grid, &block, scale));
+  EXPECT(grid > 0 && block > 0 && block <= 1024, "%d %d", grid, block);
+  cudaDeviceProp properties;
+  CUDA(cudaGetDeviceProperties(&properties, 0));
+  EXPECT(properties.warpSize == 32 && properties.maxThreadsPerBlock == 1024 && properties.multiProcessorCount > 0, "properties");
+}
+
+static void host_function(void* data) { *(int*)data += 1; }
+
+static void check_streams_and_graphs() {
+  const int n = 64;
+  std::vector<int> values(n, 1), back(n);
+  int* p = to_device(values);
+  int two = 2, called = 0;
+  CUDA(cudaMemcpyToSymbol(scale_by, &two, sizeof two));
+  cudaStream_t stream, other;
+  cudaEvent_t start, stop;
+  CUDA(cudaStreamCreate(&stream));
+  CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  CUDA(cudaEventCreate(&start));
+  CUDA(cudaEventCreate(&stop));
+  CUDA(cudaEventRecord(start, stream));
+  scale<<<2, 32, 0, stream>>>(p, n);
+  CUDA(cudaMemcpyAsync(back.data(), p, n * sizeof(int), cudaMemcpyDeviceToHost, stream));
+  CUDA(cudaEventRecord(stop, stream));
+  CUDA(cudaStreamWaitEvent(other, stop, 0));
+  CUDA(cudaLaunchHostFunc(other, host_function, &called));
+  CUDA(cudaEventSynchronize(stop));
+  CUDA(cudaStreamSynchronize(other));
+  float milliseconds = -1;
+  CUDA(cudaEventElapsedTime(&milliseconds, start, stop));
+  EXPECT(milliseconds >= 0, "%f ms", milliseconds);
+  EXPECT(called == 1, "host function");
+  for (int value : back) EXPECT(value == 2, "%d", value);
+
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  scale<<<2, 32, 0, stream>>>(p, n);
+  CUDA(cudaMemcpyAsync(back.data(), p, n * sizeof(int), cudaMemcpyDeviceToHost, stream));
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  for (int value : back) EXPECT(value == 2, "captured work has run: %d", value);
+  CUDA(cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+  for (int i = 0; i < 3; ++i) CUDA(cudaGraphLaunch(exec, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int value : back) EXPECT(value == 16, "%d", value);
+  CUDA(cudaGraphExecDestroy(exec));
+  CUDA(cudaGraphDestroy(graph));
+  CUDA(cudaStreamDestroy(stream));
+  CUDA(cudaStreamDestroy(other));
+  CUDA(cudaEventDestroy(start));
+}
+
+int main() {
+  check_memory();
+  check_errors();
+  check_symbols_and_launches();
+  check_streams_and_graphs();
+  failing<<<1, 1>>>(1);
+  EXPECT(cudaDeviceSynchronize() == cudaErrorAssert, "a failed assert");
+  return wrong != 0;
+}
