@@ -50,7 +50,7 @@ def planned(name: str, target: str, small: bool) -> SProgram:
     try:
         if small:
             call = call_of(name, target)
-            return plan(call.kernel, call.dims, machine).best
+            return plan(call.kernel, call.dims, machine, limit_s=0.3).best
         problem = planning_problem(choose(name, {}), None, usual)
         return plan(problem.kernel, problem.dims, machine).best
     except CompileError as error:
@@ -103,7 +103,7 @@ def test_values_are_right_in_the_worst_orders(name, target):
             assert worst_error(made[tensor.name], wanted[tensor.name]) <= allowed, str(outcome)
 
 
-@pytest.mark.parametrize(("name", "target"), [("matmul", "h200"), ("softmax", "h200"), ("copy_tiles", "a100")])
+@pytest.mark.parametrize(("name", "target"), [("softmax", "h200"), ("copy_tiles", "h200"), ("flash_attention", "a100")])
 def test_some_mutants_are_refused_or_explained(name, target):
     check_mutants(name, target, FEW_SITES)
 

@@ -28,7 +28,7 @@ def prove_and_run(seed: int, target: str) -> bool:
     p = program(seed)
     call, machine = p.kernel.bind(**p.arguments), device(target)
     try:
-        made = plan(call.kernel, call.dims, machine, limit_s=0.5).best
+        made = plan(call.kernel, call.dims, machine, limit_s=0.2).best
     except CompileError as error:
         if error.slug in ("fits-nowhere", "no-unit-for-task"):
             return False
@@ -57,9 +57,9 @@ def run(seeds: range) -> None:
     assert fitting >= len(seeds), "the programs fit on too few devices to tell anything"
 
 
-@pytest.mark.parametrize("group", range(3))
+@pytest.mark.parametrize("group", range(2))
 def test_random_programs(group):
-    run(range(4 * group, 4 * group + 4))
+    run(range(3 * group, 3 * group + 3))
 
 
 @pytest.mark.parametrize(("seed", "target"), KEPT)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 import pytest
 
 import threadloom as tl
+from threadloom.lang.bind import Call
 from threadloom.launch import logical_arrays
 from threadloom.machine.devices import device
 from threadloom.sched.check import check
 from threadloom.sched.check_trips import trip_cases
-from threadloom.sched.ops import Arrive, Wait
+from threadloom.sched.ops import Arrive, SProgram, Wait
 from threadloom.sched.search import plan
 from threadloom.sched.semantics import Places, Trips, loop_runs
 from threadloom.sched.simulate_tiles import simulate_tiles
@@ -56,14 +58,24 @@ def arguments(kernel) -> tuple[np.ndarray, ...]:
     return tuple(rng.standard_normal(shape).astype(np.float16) for shape in shapes[kernel.name])
 
 
+@lru_cache
+def planned(name: str, target: str) -> SProgram:
+    call = bound_call(name)
+    return plan(call.kernel, call.dims, device(target), limit_s=0.3).best
+
+
+def bound_call(name: str) -> Call:
+    kernel = {"one_after_the_other": one_after_the_other, "inside": inside}[name]
+    return kernel.bind(*arguments(kernel))
+
+
 kernels = pytest.mark.parametrize("kernel", [one_after_the_other, inside], ids=lambda k: k.name)
 
 
 @kernels
 @pytest.mark.parametrize("target", ["h200", "a100", "cpu"])
 def test_proved_and_right(kernel, target):
-    call, machine = kernel.bind(*arguments(kernel)), device(target)
-    program = plan(call.kernel, call.dims, machine).best
+    call, machine, program = bound_call(kernel.name), device(target), planned(kernel.name, target)
     assert check(program, machine) == []
     start = {name: np.array(array) for name, array in logical_arrays(call).items()}
     wanted = {name: np.array(array) for name, array in start.items()}
@@ -76,8 +88,7 @@ def test_proved_and_right(kernel, target):
 
 @kernels
 def test_a_lost_release_in_either_loop_is_found(kernel):
-    call, machine = kernel.bind(*arguments(kernel)), device("h200")
-    program = plan(call.kernel, call.dims, machine).best
+    machine, program = device("h200"), planned(kernel.name, "h200")
     for number, section in enumerate(program.sections):
         for at, instr in enumerate(section.instrs):
             if isinstance(instr, Arrive | Wait) and section.loop > 0 and "worker" in section.role:
@@ -89,7 +100,7 @@ def test_a_lost_release_in_either_loop_is_found(kernel):
 
 
 def test_counters_of_loops_run_on():
-    graph = plan(*problem(inside), "h200").best.graph
+    graph = planned("inside", "h200").graph
     runs = loop_runs(graph, Trips({0: (2,), 1: (2, 1), 2: (3, 0, 4)}))
     assert runs[1].counts == (2, 1) and runs[1].starts == (0, 2)
     assert runs[2].counts == (3, 0, 4) and runs[2].starts == (0, 3, 3) and runs[2].total == 7
@@ -97,19 +108,14 @@ def test_counters_of_loops_run_on():
 
 def test_an_accumulator_counts_the_tiles_of_the_grid():
     for kernel in (one_after_the_other, inside):
-        program = plan(*problem(kernel), "h200").best
+        program = planned(kernel.name, "h200")
         places = Places(program)
         carried = [t.name for t in program.graph.tiles if t.carried is not None]
         assert carried and all(places.home(tile) == 0 for tile in carried)
 
 
 def test_deep_loops_get_every_sum_of_runs():
-    program = plan(*problem(inside), "h200").best
+    program = planned("inside", "h200")
     partition = replace(program.partition, persistent=False, sequential=())
     cases = trip_cases(replace(program, partition=partition))
     assert any(c.counts[2] == (1, 1, *c.counts[2][2:]) and c.counts[1] == (len(c.counts[2]),) for c in cases)
-
-
-def problem(kernel):
-    call = kernel.bind(*arguments(kernel))
-    return call.kernel, call.dims
