@@ -48,13 +48,15 @@ class MicroKernel:
     out_stride: int
     accumulate: bool | None  # None: a parameter
     fetches: int = 0  # address series of the next tiles that are fetched meanwhile
+    fetch_shift: int = 0  # the summed positions that fetch one line, as a power of two
 
     @property
     def name(self) -> str:
         strides = ".".join("x" if s is None else str(s) for s in (self.row_stride, self.row_step, self.lane_step))
         kind = self.element.kind if isinstance(self.element, Float) else f"i{self.element.bits}"
         mode = {True: "add", False: "set", None: "either"}[self.accumulate]
-        return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{self.fetches or ''}"
+        ahead = f".ahead{self.fetches}.{self.fetch_shift}" if self.fetches else ""
+        return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{ahead}"
 
 
 # ---------------------------------------------------------------- the micro-kernel
@@ -101,41 +103,19 @@ def _sum_products(
     strides: tuple[Operand, Operand, Operand],
     ahead: list[Fetch],
 ) -> Sequence[Operand]:
-    """The accumulators, row by row. With something to fetch the loop runs in parts, a fetch before each."""
+    """The accumulators, row by row. Every step fetches a line of the next tiles, the same for several steps: repeats
+    are cheap where load ports idle, and a test would be mispredicted."""
     vector = Vector(kernel.lanes, kernel.element)
     every = kernel.rows if kernel.row_stride is not None else POINTERS_EVERY
-    bases = [b.gep(kernel.element, rows, b.mul(strides[0], row)) for row in range(0, kernel.rows, every)]
-    state: Sequence[Operand] = [const(vector, 0)] * (kernel.rows * kernel.vectors) + [lanes, *bases]
-    if not ahead:
-        return _loop_products(b, kernel, const(I64, 0), count, state, strides)
-    parts = 8 if kernel.rows <= 8 else 16
-    share = b.udiv(b.add(count, parts - 1), parts)
-    with b.loop(0, parts, 1, inits=list(state), names=_state_names(kernel, state), iv="part") as loop:
-        for fetch in ahead:
-            b.prefetch(b.byte_offset(fetch.pointer, b.mul(fetch.stride_bytes, loop.iv)), locality=2)
-        first = b.min(b.mul(share, loop.iv), count)
-        loop.yield_(*_loop_products(b, kernel, first, b.min(b.add(first, share), count), loop.args, strides))
-    return loop.results
-
-
-def _state_names(kernel: MicroKernel, state: Sequence[Operand]) -> list[str]:
-    blocks = kernel.rows * kernel.vectors
-    return ["acc"] * blocks + ["lanes"] + ["rows"] * (len(state) - blocks - 1)
-
-
-def _loop_products(
-    b: Builder,
-    kernel: MicroKernel,
-    first: Operand,
-    end: Operand,
-    state: Sequence[Operand],
-    strides: tuple[Operand, Operand, Operand],
-) -> Sequence[Operand]:
-    vector = Vector(kernel.lanes, kernel.element)
     row_stride, row_step, lane_step = strides
     blocks = kernel.rows * kernel.vectors
-    every = kernel.rows if kernel.row_stride is not None else POINTERS_EVERY
-    with b.loop(first, end, 1, inits=list(state), names=_state_names(kernel, state), iv="k") as loop:
+    bases = [b.gep(kernel.element, rows, b.mul(row_stride, row)) for row in range(0, kernel.rows, every)]
+    state: list[Operand] = [const(vector, 0)] * blocks + [lanes, *bases]
+    names = ["acc"] * blocks + ["lanes"] + ["rows"] * len(bases)
+    with b.loop(0, count, 1, inits=state, names=names, iv="k") as loop:
+        for fetch in ahead:
+            line = b.lshr(loop.iv, kernel.fetch_shift)
+            b.prefetch(b.byte_offset(fetch.pointer, b.mul(fetch.stride_bytes, line)), locality=2)
         accumulators: list[Operand] = list(loop.args[:blocks])
         lane_pointer, *row_pointers = loop.args[blocks:]
         at = [b.gep(kernel.element, lane_pointer, kernel.lanes * v) for v in range(kernel.vectors)]
@@ -148,7 +128,7 @@ def _loop_products(
                 accumulators[slot] = multiply_add(b, factor, loaded[v], accumulators[slot])
         moved = [b.gep(kernel.element, pointer, row_step) for pointer in row_pointers]
         loop.yield_(*accumulators, b.gep(kernel.element, lane_pointer, lane_step), *moved)
-    return loop.results
+    return loop.results[:blocks]
 
 
 def multiply_add(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
@@ -323,7 +303,8 @@ class ProductEmitter:
             strides += [operand for fetch in fetches for operand in (fetch.pointer, fetch.stride_bytes)]
             kernel = MicroKernel(
                 self.element, rows, vectors, self.lanes, int_value(row_stride), int_value(row_step),
-                int_value(lane_step), self._out_stride(), None if self.starts else self.accumulate, len(fetches),
+                int_value(lane_step), self._out_stride(), None if self.starts else self.accumulate,
+                len(fetches), fetch_shift(c.plan.sizes[step.sum_axis], rows),
             )  # fmt: skip
             name = build_micro_kernel(c, kernel)
             b.call(name, [count, row_pointer, lane_pointer, address(c, self.out, point), *strides])
@@ -358,3 +339,8 @@ def _vectors_for(elems: int, lanes: int, most: int) -> int:
     while vectors * lanes < elems:
         vectors *= 2
     return min(vectors, most)
+
+
+def fetch_shift(positions: int, lines: int) -> int:
+    """So that `positions` steps fetch at least `lines` lines."""
+    return max(0, (positions // max(1, lines)).bit_length() - 1)
