@@ -266,7 +266,7 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: di
     e = RoleEmitter(plan, role, scope, places, turns=turns)
     e.declare_rings()
     walk = "for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"
-    if plan.program.partition.longest_first:  # back and forth: who had the longest tile of a round has the shortest next
+    if plan.program.partition.longest_first:  # who had the longest tile of a round has the shortest next
         walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"
     with w.block(walk):
         places.enter_tile(plan.loop(0), "tile")

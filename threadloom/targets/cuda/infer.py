@@ -39,11 +39,11 @@ def infer_layouts(
         if plan.row_operand.name in computed:
             _settle(known, plan.row_operand, plan.row_operand_layout)
     tasks = [t for t in graph.tasks if t.kind is not Kind.SCALAR]
-    _spread(known, graph, tasks)
+    _spread(known, graph, tasks, extents)
     while missing := _unplaced(known, tasks):
         value = max(missing, key=lambda v: len(v.type.axes))
         _settle(known, value, _own_layout(value, extents, contiguous))
-        _spread(known, graph, tasks)
+        _spread(known, graph, tasks, extents)
     return known
 
 
@@ -56,7 +56,7 @@ def _settle(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool
     return False
 
 
-def _spread(known: dict[str, Layout], graph: TaskGraph, tasks: list[STask]) -> None:
+def _spread(known: dict[str, Layout], graph: TaskGraph, tasks: list[STask], extents: Extents) -> None:
     changed = True
     while changed:
         changed = False
@@ -67,7 +67,7 @@ def _spread(known: dict[str, Layout], graph: TaskGraph, tasks: list[STask]) -> N
                     changed |= _offer(known, value, found)
         for task in tasks:
             for op in task.ops:
-                changed |= _through(known, op)
+                changed |= _through(known, op, extents)
 
 
 def _offer(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool:
@@ -77,7 +77,7 @@ def _offer(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool:
     return True
 
 
-def _through(known: dict[str, Layout], op: tile.Op) -> bool:
+def _through(known: dict[str, Layout], op: tile.Op, extents: Extents) -> bool:
     changed = False
     match op:
         case tile.Map() | tile.Cast() | tile.Full():
@@ -87,7 +87,8 @@ def _through(known: dict[str, Layout], op: tile.Op) -> bool:
                     changed |= _offer(known, arg, known[op.result.name])
             else:
                 for arg in args:
-                    if arg.name in known and set(op.result.type.axes) <= set(known[arg.name].axes):
+                    wanted = {a for a in op.result.type.axes if extents.of(a) > 1}
+                    if arg.name in known and wanted <= {a for a in arg.type.axes if extents.of(a) > 1}:
                         return _offer(known, op.result, known[arg.name])
         case tile.Reduce():
             if op.arg.name in known and op.result.name not in known:
