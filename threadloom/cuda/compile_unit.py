@@ -24,6 +24,7 @@ class UnitOptions:
     optimize: int = 3  # LLVM's level for host and device code
     cpu: str = ""  # LLVM's name of the target CPU; empty: this machine
     standalone: bool = True  # the object brings the arena itself (executables); False: the JIT provides it
+    check: bool = False  # kernels report every access to the runtime (loom check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,14 @@ def raise_device(
     return raised
 
 
-def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump) -> DeviceUnit:
+def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump, check: bool = False) -> DeviceUnit:
     """Barriers and collectives lowered, entries added."""
     from threadloom.cuda.lower import pipeline
 
-    lowered = pipeline.lower(raised.module, hook=lambda name, _, after: dump(f"{name}.par", _par_text(after))).module
+    def hook(name: str, _: Module, after: Module) -> None:
+        dump(f"{name}.par", _par_text(after))
+
+    lowered = pipeline.lower(raised.module, hook=hook, check=check).module
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)
@@ -82,7 +86,7 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         from threadloom.cuda.relocatable import compile_relocatable
 
         return compile_relocatable(ir, options, dump)
-    unit = lower_unit(*raise_unit(ir, dump), dump)
+    unit = lower_unit(*raise_unit(ir, dump), dump, options.check)
     return emit_object(link_unit(ir, unit, options, dump), options)
 
 
@@ -101,9 +105,17 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
 
 
 def device_text(
-    unit: DeviceUnit, shared: tuple[Global, ...], hosted: tuple[Global, ...], options: UnitOptions, dump: Dump = no_dump
+    unit: DeviceUnit,
+    shared: tuple[Global, ...],
+    hosted: tuple[Global, ...],
+    options: UnitOptions,
+    dump: Dump = no_dump,
+    for_process: bool = False,
 ) -> str:
-    """LLVM text of the kernels, their entries and variables; `shared` and `hosted` are the host's too."""
+    """LLVM text of the kernels, their entries and variables; `shared` and `hosted` are the host's too.
+
+    for_process: to be loaded into this process, whose OpenMP runtime the JIT knows.
+    """
     from threadloom.targets.cpu.emit import EmitOptions, emit_llvm
 
     variables = tuple(_linkable(v, shared, hosted) for v in unit.lowered.globals)
@@ -112,11 +124,13 @@ def device_text(
         for name, size in unit.static_shared_bytes.items()
     )
     device = replace(unit.lowered, globals=variables + sizes)
-    text = _with_own_entry_points(emit_llvm(device, EmitOptions(standalone=options.standalone)))
+    text = emit_llvm(device, EmitOptions(standalone=options.standalone))
+    text = _with_names(text, THREAD_LOCAL_CALLS if for_process else _OWN_ENTRY_POINTS)
     dump("device.emitted.ll", text)
     return text
 
 
+# Our runtime finds the OpenMP library when the program runs (runtime/parallel.cpp), so nothing is linked.
 _OWN_ENTRY_POINTS = {
     "GOMP_parallel": "__loom_parallel",
     "omp_get_thread_num": "__loom_thread_num",
@@ -126,9 +140,8 @@ _OWN_ENTRY_POINTS = {
 }
 
 
-def _with_own_entry_points(text: str) -> str:
-    """Our runtime finds the OpenMP library when the program runs (runtime/parallel.cpp), so nothing is linked."""
-    for name, own in _OWN_ENTRY_POINTS.items():
+def _with_names(text: str, names: dict[str, str]) -> str:
+    for name, own in names.items():
         text = text.replace(f"@{name}(", f"@{own}(")
     return text
 

@@ -91,6 +91,7 @@ class NvccPlan:
     language: str = ""
     dependency_flags: list[str] = field(default_factory=list)
     output_directory: str = ""
+    check: bool = False  # watch every access of kernels (loom check)
 
 
 def parse(arguments: list[str]) -> NvccPlan:

@@ -37,10 +37,16 @@ PASSES: tuple[Pass, ...] = (
 
 
 def lower(
-    module: Module, dump_folder: Path | None = None, hook: Hook | None = None, without: Collection[str] = ()
+    module: Module,
+    dump_folder: Path | None = None,
+    hook: Hook | None = None,
+    without: Collection[str] = (),
+    check: bool = False,
 ) -> Result:
     """`module` optimised (less the passes named in `without`), then without barriers and collectives; dumps and hooks
-    as in par/passes.py."""
+    as in par/passes.py. `check`: not optimised, but every access watched."""
+    from threadloom.cuda.check.instrument import Instrument
     from threadloom.cuda.optimize import pipeline as optimize
 
-    return run_passes(module, (*optimize.passes(without), *PASSES), dump_folder=dump_folder, hook=hook)
+    first = (Instrument(),) if check else optimize.passes(without)
+    return run_passes(module, (*first, *PASSES), dump_folder=dump_folder, hook=hook)

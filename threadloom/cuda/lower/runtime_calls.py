@@ -8,6 +8,11 @@ from threadloom.par.ops import If, Leaf, Op, Yield
 # (ptr file, i32 line): reports a barrier that only a part of the block reached, and does not return
 DIVERGENT_BARRIER = "__loom_divergent_barrier"
 
+# What instrumented kernels call (threadloom/cuda/check/instrument.py, runtime/check.cpp)
+CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT = "__loom_check_launch", "__loom_check_block", "__loom_check_object"
+CHECK_ACCESS, CHECK_PRIVATE = "__loom_check_access", "__loom_check_private"
+CHECK_CALLS = (CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT, CHECK_ACCESS, CHECK_PRIVATE)
+
 
 def is_report(op: Op) -> bool:
     """An `if` that does nothing but report: once is as good as once per work-item."""

@@ -301,3 +301,18 @@ extern "C" int __loom_distinct(const void* const* pointers, int written, int cou
       if (i != j && owner[i] && owner[i] == owner[j]) return 0;
   return 1;
 }
+
+// For the checker: the allocation or variable that `p` points into.
+namespace loom {
+bool owner_of(const void* p, const char** base, size_t* bytes) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  if (auto found = containing(p)) {
+    *base = found->first, *bytes = found->second.bytes;
+    return true;
+  }
+  const Variable* variable = find_variable(p);
+  if (!variable) return false;
+  *base = (const char*)variable->address, *bytes = variable->bytes;
+  return true;
+}
+}  // namespace loom

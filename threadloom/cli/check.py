@@ -1,0 +1,85 @@
+"""Run a CUDA program with every access of its kernels watched.
+
+    loom check prog.cu                      compile, run, report
+    loom check prog.cu -Iinc -- args        flags of nvcc before `--`, arguments of the program behind it
+    loom check --json report.json prog.cu
+
+Reports data races (both accesses), barriers that only a part of a block reaches, accesses outside their object and
+reads of shared memory that nobody has written. Exit status: 0 clean, 1 something was found, 2 usage.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SCHEMA = "threadloom.check/1"
+
+
+def main(argv: list[str]) -> int:
+    if not argv or argv[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0 if argv else 2
+    argv, json_path = _json_argument(argv)
+    flags, arguments = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    with tempfile.TemporaryDirectory(prefix="loom-check-") as scratch:
+        program = build_checked(flags, Path(scratch) / "program")
+        status, findings = run_checked(program, arguments)
+    for finding in findings:
+        print(render(finding), file=sys.stderr)
+    print(_summary(findings, status), file=sys.stderr)
+    if json_path:
+        record = {"schema": SCHEMA, "exit_status": status, "findings": findings}
+        Path(json_path).write_text(json.dumps(record, indent=2) + "\n")
+    return 1 if findings else 0
+
+
+def build_checked(flags: list[str], program: Path) -> Path:
+    """The program, instrumented and with source lines."""
+    from threadloom.cuda import build, nvcc_options
+
+    plan = nvcc_options.parse(flags)
+    plan.action, plan.output, plan.run = "link", str(program), False
+    plan.check, plan.debug, plan.optimize = True, True, plan.optimize or "2"
+    if build.run(plan) != 0:
+        raise SystemExit(2)
+    return program
+
+
+def run_checked(program: Path, arguments: list[str]) -> tuple[int, list[dict]]:
+    """The program's exit status and what was found. One worker: reports do not depend on timing."""
+    report = program.with_suffix(".findings")
+    environment = {**os.environ, "LOOM_CHECK_FILE": str(report), "LOOM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    status = subprocess.run([str(program), *arguments], env=environment, check=False).returncode
+    lines = report.read_text(errors="replace").splitlines() if report.exists() else []
+    return status, [json.loads(line) for line in lines]
+
+
+def render(finding: dict) -> str:
+    """As a compiler would say it: the place, then each line concerned."""
+    from threadloom.source import Loc, excerpt
+
+    lines = [f"{finding['kind']}: {finding['message']}"]
+    for place in {(place["file"], place["line"]): place for place in finding["places"]}.values():
+        shown = excerpt(Loc(place["file"], place["line"])).splitlines()
+        lines += shown[:1] or [f"  {place['line']:>4} | {place['text']}"]
+    return "\n".join([*lines, f"       in kernel {finding['kernel']}"])
+
+
+def _json_argument(argv: list[str]) -> tuple[list[str], str]:
+    if "--json" in argv[:-1] and ("--" not in argv or argv.index("--json") < argv.index("--")):
+        place = argv.index("--json")
+        return argv[:place] + argv[place + 2 :], argv[place + 1]
+    return argv, ""
+
+
+def _summary(findings: list[dict], status: int) -> str:
+    ended = f" (the program ended with status {status})" if status else ""
+    if not findings:
+        return f"loom check: nothing found{ended}"
+    kinds = sorted({finding["kind"] for finding in findings})
+    return f"loom check: {len(findings)} found: {', '.join(kinds)}{ended}"
