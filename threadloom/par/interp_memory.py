@@ -21,6 +21,7 @@ ORIGIN = 1 << 30  # offset 0; smaller ones lie before the allocation
 WORD_BYTES = 4
 UNINITIALISED = 0xCB  # what uninitialised memory reads as
 MOST_FINDINGS = 200
+GROUP_ITEMS = 32  # a warp
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level of a work-item's position: which execution of a Parallel, which item, after how many barriers."""
+    """One level of a work-item's position: which execution of a Parallel, which item, after how many barriers, and
+    after how many rendezvous that order its group of GROUP_ITEMS items only."""
 
     instance: int
     item: int
     barriers: int
+    syncs: int = 0
 
 
 Position = tuple[Step, ...]
@@ -54,7 +57,7 @@ def unordered(one: Position, other: Position) -> bool:
         if mine.instance != yours.instance or mine.barriers != yours.barriers:
             return False  # regions that follow each other, or a barrier between
         if mine.item != yours.item:
-            return True
+            return mine.item // GROUP_ITEMS != yours.item // GROUP_ITEMS or mine.syncs == yours.syncs
     return False  # one contains the other: program order
 
 

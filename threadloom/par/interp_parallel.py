@@ -33,7 +33,8 @@ class Rendezvous:
 
     group_of(item, args): linear numbers of the items that `item` needs, itself included; those that have ended are
     not waited for. combine(args by item): the answer of each item. together: those of the group that wait at this call
-    now are enough (which lanes run together). orders: it is a barrier of the level as well.
+    now are enough (which lanes run together). orders: it is a barrier of the level as well; orders_group: of the
+    participants' group (a warp) only.
     """
 
     callee: str
@@ -42,22 +43,23 @@ class Rendezvous:
     combine: Callable[[Mapping[int, tuple[InterpValue, ...]]], Mapping[int, InterpValue]]
     together: bool = False
     orders: bool = False
+    orders_group: bool = False
 
 
 class Item:
     """One work-item: where it is in all parallel regions around it."""
 
-    __slots__ = ("barriers", "instance", "number", "outer", "position")
+    __slots__ = ("barriers", "instance", "number", "outer", "position", "syncs")
 
     def __init__(self, outer: Item | None = None, instance: int = 0, number: int = 0):
-        self.outer, self.instance, self.number, self.barriers = outer, instance, number, 0
+        self.outer, self.instance, self.number, self.barriers, self.syncs = outer, instance, number, 0, 0
         self.position: Position = ()
         self.moved()
 
     def moved(self) -> None:
         """Recompute the position after a barrier, here or further out."""
         if self.outer is not None:
-            self.position = (*self.outer.position, Step(self.instance, self.number, self.barriers))
+            self.position = (*self.outer.position, Step(self.instance, self.number, self.barriers, self.syncs))
 
 
 class Region:
@@ -134,10 +136,10 @@ class Region:
                     continue  # another rendezvous goes first
                 self._report([waiting.at], f"{rendezvous.callee} waits for work-items that do not come")
             answers = rendezvous.combine({other: self.waiting[other].args for other in sorted(present)})
-            if rendezvous.orders:
-                for other in present:
-                    self.items[other].barriers += 1
-                    self.items[other].moved()
+            for other in present:
+                self.items[other].barriers += rendezvous.orders
+                self.items[other].syncs += rendezvous.orders_group
+                self.items[other].moved()
             for other in sorted(present):
                 self._advance(other, answers.get(other, 0))
             return True

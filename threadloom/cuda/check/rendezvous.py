@@ -34,8 +34,9 @@ def _rendezvous(collective: Collective) -> Rendezvous:
     combine = _combination(callee)
     match collective.scope:
         case "warp":
-            alone = callee == "loom.activemask"
-            return Rendezvous(callee, Level.THREADS, _warp if alone else _members, combine, together=alone)
+            alone, orders = callee == "loom.activemask", callee == "loom.syncwarp"
+            return Rendezvous(callee, Level.THREADS, _warp if alone else _members, combine, together=alone,
+                              orders_group=orders)  # fmt: skip
         case "block":
             return Rendezvous(callee, Level.THREADS, _everybody, combine, orders=True)
         case "grid":
