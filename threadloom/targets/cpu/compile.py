@@ -44,6 +44,9 @@ def compile(program: SProgram, form: Form, device: Device) -> Compiled:
     return compile_schedule(cpu_schedule(program), form, target_of(device))
 
 
+WORTH_FORKING = 2.0  # work on one core, in launches, from which several cores are used
+
+
 def cpu_schedule(program: SProgram) -> CpuSchedule:
     """The part of an sProgram that a core acts on."""
     partition = program.partition
@@ -57,11 +60,21 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
         partition.sequential,
         partition.group,
         partition.longest_first,
+        _is_serial(program),
         frozenset(value for key, value in decisions if key == "nontemporal"),
         max((int(value) for key, value in decisions if key == "prefetch_rows"), default=0),
         frozenset(value for key, value in decisions if key == "pack"),
         frozenset(value for key, value in decisions if key == "unpacked"),
     )
+
+
+def _is_serial(program: SProgram) -> bool:
+    from threadloom.machine.devices import device as find_device
+
+    device = find_device(program.device)
+    launch_ns = float(device.fact("launch_ns", 0) or 0)
+    alone_ns = (program.predicted_ns - launch_ns) * device.eu_count
+    return ("threads", "1") in program.decisions or 0 < alone_ns < WORTH_FORKING * launch_ns
 
 
 def lower(schedule: CpuSchedule, form: Form, target: Target) -> tuple[KernelPlan, Module]:

@@ -68,6 +68,7 @@ class CpuSchedule:
     sequential: tuple[str, ...] = ()
     group: int = 1
     longest_first: bool = False
+    serial: bool = False  # so little work that forking costs more than it gives
     nontemporal: frozenset[str] = frozenset()
     prefetch_rows: int = 0
     packed: frozenset[str] = frozenset()

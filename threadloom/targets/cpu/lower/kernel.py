@@ -7,6 +7,7 @@ kernel(tensors ..., ...)     scalar code, then Parallel(BLOCKS) over the tiles o
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from threadloom.par.builder import Builder, ModuleBuilder
@@ -149,15 +150,22 @@ def _grid(c: Context) -> None:
     ranges = [loop_range(c, axis) for axis in axes]
     counts = [_tiles(c, axis, *limits) for axis, limits in zip(axes, ranges, strict=True)]
     names = [axis.axis.name for axis in axes]
-    with b.parallel(Level.BLOCKS, [0] * len(axes), counts, names=names, schedule="dynamic") as tiles:
-        for axis, tile, count, (start, stop) in zip(axes, tiles, counts, ranges, strict=True):
-            at: Operand = tile
-            if c.schedule.longest_first and axis.axis.kind is not AxisKind.EACH:
-                at = b.sub(b.sub(count, 1), tile)
-            first = b.add(start, b.mul(at, tile_extent(c, axis)))
-            c.ranges[axis.axis.name] = Range(first, tile_length(c, axis, first, stop))
+    shape = [1] if c.schedule.serial else counts
+    with b.parallel(Level.BLOCKS, [0] * len(shape), shape, names=names[: len(shape)], schedule="dynamic") as tiles:
         _allocate(c)
-        emit_body(c, c.plan.body)
+        with ExitStack() as stack:
+            if c.schedule.serial:
+                loops = [stack.enter_context(b.loop(0, count, 1, iv=n)) for n, count in zip(names, counts, strict=True)]
+                tiles = tuple(loop.iv for loop in loops)
+            for axis, tile, count, (start, stop) in zip(axes, tiles, counts, ranges, strict=True):
+                at: Operand = tile
+                if c.schedule.longest_first and axis.axis.kind is not AxisKind.EACH:
+                    at = b.sub(b.sub(count, 1), tile)
+                first = b.add(start, b.mul(at, tile_extent(c, axis)))
+                c.ranges[axis.axis.name] = Range(first, tile_length(c, axis, first, stop))
+            emit_body(c, c.plan.body)
+        if c.schedule.nontemporal:
+            b.fence()  # stores past the caches are not ordered with what other cores do next
 
 
 def _tiles(c: Context, axis: LoopAxis, start: Operand, stop: Operand) -> Operand:
