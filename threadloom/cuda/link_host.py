@@ -136,11 +136,11 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
 
 def _variable_record(index: int, variable: Global, lines: list[str]) -> str:
     address = quoted("@", variable.name)
-    lines.append(_string(f"loom.variable.name.{index}", _unmangled(variable.name)))
+    lines.append(_string(f"loom.variable.name.{index}", unmangled(variable.name)))
     return f"{{ ptr @loom.variable.name.{index}, ptr {address}, i64 {size_bytes(variable.type)} }}"
 
 
-def _unmangled(name: str) -> str:
+def unmangled(name: str) -> str:
     """`_ZL5table` -> `table`; string symbols are only used with variables at file scope."""
     match = re.fullmatch(r"_ZL?(\d+)(\w+)", name)
     return match[2][: int(match[1])] if match else name

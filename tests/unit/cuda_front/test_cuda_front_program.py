@@ -1,0 +1,141 @@
+"""CUDA kernels called from Python: arguments of every kind, templates, variables, the disk cache, wrong calls."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import threadloom.cuda as cuda
+from threadloom.cuda import program as program_module
+from threadloom.errors import CompileError
+
+SOURCE = """
+__constant__ float offset[2];
+__global__ void saxpy(float* y, const float* x, float a, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i] + y[i] + offset[1];
+}
+template <class T, int N> __global__ void fill(T* p, T value) { if (threadIdx.x < N) p[threadIdx.x] = value; }
+struct Mixed { float a; int b; double c; };
+__global__ void sum(double* out, Mixed m, bool flag, unsigned char byte, long long wide) {
+  out[0] = m.a + m.b + m.c + flag + byte + wide;
+}
+__global__ void reverse(const int* in, int* out) {
+  extern __shared__ int tile[];
+  tile[threadIdx.x] = in[blockIdx.y * blockDim.x + threadIdx.x];
+  __syncthreads();
+  out[blockIdx.y * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> cuda.Program:
+    return cuda.compile(SOURCE)
+
+
+def test_arrays_scalars_and_constants(compiled: cuda.Program) -> None:
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    compiled.symbol("offset", np.float32)[:] = [100, 5]
+    compiled["saxpy"](4, 256, y, x, 2, np.int64(1000))
+    np.testing.assert_array_equal(y, 2 * x + 6)
+
+
+def test_overlapping_arrays(compiled: cuda.Program) -> None:
+    compiled.symbol("offset", np.float32)[:] = 0
+    memory = np.arange(101, dtype=np.float32)
+    for i in range(100):  # one element at a time: the arrays overlap, but the launch is ordered
+        compiled["saxpy"](1, 1, memory[i + 1 :], memory[i:], 1.0, 1)
+    np.testing.assert_array_equal(memory, np.cumsum(np.arange(101)))
+
+
+def test_struct_bool_and_wide_values(compiled: cuda.Program) -> None:
+    class Mixed(ctypes.Structure):
+        _fields_ = [("a", ctypes.c_float), ("b", ctypes.c_int), ("c", ctypes.c_double)]
+
+    record = np.array([(1.5, -2, 3.25)], dtype=[("a", "f4"), ("b", "i4"), ("c", "f8")])
+    for value in (Mixed(1.5, -2, 3.25), record, bytes(Mixed(1.5, -2, 3.25))):
+        out = np.zeros(1)
+        compiled["sum"](1, 1, out, value, True, 200, -(2**40))
+        assert out[0] == 2.75 + 1 + 200 - 2**40
+
+
+def test_template_is_compiled_when_asked_for(compiled: cuda.Program) -> None:
+    out = np.zeros(10, np.int32)
+    compiled["fill<int, 7>"](1, 32, out, -3)
+    assert out.tolist() == [-3] * 7 + [0] * 3
+
+
+def test_dynamic_shared_memory_and_grids(compiled: cuda.Program) -> None:
+    values = np.arange(96, dtype=np.int32)
+    out = np.zeros_like(values)
+    compiled["reverse"]((1, 3), 32, values, out, shared_bytes=128)
+    np.testing.assert_array_equal(out.reshape(3, 32), values.reshape(3, 32)[:, ::-1])
+
+
+@pytest.mark.torch
+def test_torch_tensors(compiled: cuda.Program) -> None:
+    torch = pytest.importorskip("torch")
+    compiled.symbol("offset", np.float32)[:] = 0
+    x, y = torch.arange(100, dtype=torch.float32), torch.zeros(100)
+    compiled["saxpy"](1, 128, y, x, 3.0, 100)
+    assert torch.equal(y, 3 * x)
+
+
+def test_file_and_its_includes_are_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOOM_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "step.h").write_text("inline __device__ int step(int x) { return x + 1; }\n")
+    source = tmp_path / "apply.cu"
+    source.write_text('#include "step.h"\n__global__ void apply(int* p) { p[0] = step(p[0]); }\n')
+    value = np.array([5], np.int32)
+    cuda.compile(source)["apply"](1, 1, value)
+    assert value[0] == 6
+
+    emitted = []
+    original = program_module._emit
+    monkeypatch.setattr(program_module, "_emit", lambda *args: emitted.append(args) or original(*args))
+    cuda.compile(source)["apply"](1, 1, value)
+    assert (value[0], emitted) == (7, [])  # from the disk
+    (tmp_path / "step.h").write_text("inline __device__ int step(int x) { return x * 10; }\n")
+    cuda.compile(source)["apply"](1, 1, value)
+    assert (value[0], len(emitted)) == (70, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (("no array", np.zeros(1, np.float32), 1.0, 1), "argument 1"),
+        ((np.zeros(4), np.zeros(4, np.float32), 1.0, 1), "float64"),
+        ((np.zeros(8, np.float32)[::2], np.zeros(4, np.float32), 1.0, 1), "contiguous"),
+        ((np.zeros(4, np.float32), np.zeros(4, np.float32), 1.0, 1.5), "argument 4"),
+        ((np.zeros(4, np.float32), np.zeros(4, np.float32), "x", 1), ""),
+        ((np.zeros(4, np.float32), np.zeros(4, np.float32), 1.0), "4 arguments"),
+    ],
+)
+def test_wrong_arguments(compiled: cuda.Program, arguments: tuple, part: str) -> None:
+    with pytest.raises((CompileError, ValueError)) as caught:
+        compiled["saxpy"](1, 1, *arguments)
+    assert part in str(caught.value)
+    if isinstance(caught.value, CompileError):
+        assert caught.value.slug == "cuda-launch-argument"
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "shared"), [(0, 1, 0), (1, 2048, 0), ((1, 70000), 1, 0), (1, 1, 10**6), (1, (1, 1, 1, 1), 0)]
+)
+def test_wrong_geometry(compiled: cuda.Program, grid: object, block: object, shared: int) -> None:
+    values = np.zeros(4, np.int32)
+    with pytest.raises(CompileError) as caught:
+        compiled["reverse"](grid, block, values, values, shared_bytes=shared)
+    assert caught.value.slug == "cuda-launch-geometry"
+
+
+def test_unknown_names(compiled: cuda.Program) -> None:
+    for ask in (lambda: compiled["sxapy"], lambda: compiled.symbol("ofset", np.float32)):
+        with pytest.raises(CompileError) as caught:
+            ask()
+        assert caught.value.slug == "cuda-no-such-kernel"
+        assert "saxpy" in str(caught.value) or "offset" in str(caught.value)

@@ -1,0 +1,281 @@
+"""CUDA kernels called from Python, on NumPy arrays and torch CPU tensors, without copies.
+
+    program = tl.cuda.compile("scale.cu")            # or the source itself
+    program["scale"]((n + 255) // 256, 256, x, 2.0, n)
+
+Only the device side is compiled and loaded into this process; a launch calls the kernel's entry (entry.py) directly.
+The emitted code is kept on disk under the content of the source, the files it includes and our own version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from threadloom import env
+from threadloom.cuda.arguments import Signature
+from threadloom.errors import CompileError, slug
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from threadloom.cuda.host_stubs import Stub
+    from threadloom.targets.cpu.jit import Code
+
+NO_KERNEL = slug("cuda-no-such-kernel", "a CUDA program has no kernel or variable of the name asked for")
+
+DISTINCT = """
+@loom.distinct = global i32 0
+define i32 @__loom_distinct(ptr %pointers, i32 %written, i32 %count) {
+  %answer = load i32, ptr @loom.distinct
+  ret i32 %answer
+}
+"""
+_DECLARED_DISTINCT = "declare i32 @__loom_distinct(ptr, i32, i32)"
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A compiled device side, as it lies on disk."""
+
+    llvm: str
+    signatures: tuple[Signature, ...]
+    variables: tuple[tuple[str, str, int], ...]  # (name, symbol, bytes)
+    files: tuple[tuple[str, str], ...] = ()  # (path, digest) of the source's includes
+
+
+@dataclass
+class Program:
+    """A compiled CUDA source; `program["name"]` is a kernel, by its C++ name or as `name<type>` for a template."""
+
+    source: str
+    options: tuple[str, ...]
+    emitted: Emitted
+    instantiated: tuple[str, ...] = ()
+    _code: Code | None = field(default=None, repr=False)
+    _kernels: dict[str, Kernel] = field(default_factory=dict, repr=False)
+
+    def __getitem__(self, name: str) -> Kernel:
+        if name not in self._kernels:
+            self._kernels[name] = self._kernel(name)
+        return self._kernels[name]
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The names of the kernels that are compiled."""
+        return tuple(signature.name for signature in self.emitted.signatures)
+
+    def symbol(self, name: str, dtype: object) -> np.ndarray:
+        """A `__device__` or `__constant__` variable as an array; writing to it is cudaMemcpyToSymbol."""
+        import ctypes
+
+        import numpy as np
+
+        found = next((v for v in self.emitted.variables if v[0] == name), None)
+        if found is None:
+            known = ", ".join(v[0] for v in self.emitted.variables) or "none"
+            raise CompileError(NO_KERNEL, f"no device variable {name!r}", try_=f"variables that kernels use: {known}")
+        memory = (ctypes.c_char * found[2]).from_address(self._loaded().addresses[found[1]])
+        return np.frombuffer(memory, dtype=dtype)
+
+    def _kernel(self, name: str) -> Kernel:
+        wanted = name.replace(" ", "")
+        for signature in self.emitted.signatures:
+            if wanted in (signature.name.replace(" ", ""), signature.symbol):
+                return Kernel(signature, self)
+        if "<" in name and name not in self.instantiated:
+            return compile(self.source, self.options, (*self.instantiated, name))[name]
+        known = ", ".join(self.kernels) or "none"
+        raise CompileError(NO_KERNEL, f"no kernel {name!r}", why=f"the program has: {known}",
+                           try_="a template needs its arguments: program['name<float>']")  # fmt: skip
+
+    def _loaded(self) -> Code:
+        if self._code is None:
+            from threadloom.targets.cpu import jit
+
+            exports = [signature.entry for signature in self.emitted.signatures]
+            exports += [symbol for _, symbol, _ in self.emitted.variables] + ["loom.distinct"]
+            if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
+                _runtime_in_process()
+            self._code = jit.load(self.emitted.llvm, exports, jit.OPTIMIZED, _runtime_symbols(self.emitted.llvm))
+        return self._code
+
+
+class Kernel:
+    """`kernel(grid, block, *args, shared_bytes=0)`: launch and wait."""
+
+    def __init__(self, signature: Signature, program: Program):
+        import ctypes
+
+        code = program._loaded()
+        self.signature, self._code = signature, code
+        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses[signature.entry])
+        self._distinct = ctypes.c_int.from_address(code.addresses["loom.distinct"])
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    def __call__(
+        self, grid: int | Sequence[int], block: int | Sequence[int], *args: object, shared_bytes: int = 0
+    ) -> None:
+        launch = self.signature.launch(grid, block, args, shared_bytes)
+        self._distinct.value = launch.arrays_are_distinct
+        self._entry(launch.pointers, launch.geometry)
+
+    def __repr__(self) -> str:
+        return f"<CUDA kernel {self.signature.text}>"
+
+
+@lru_cache(maxsize=1)
+def _runtime_in_process():
+    """Our CUDA runtime, for kernels that call it (clock, assert, special functions)."""
+    import ctypes
+
+    from threadloom.cuda import runtime_library
+
+    return ctypes.CDLL(str(runtime_library.folder() / "libcudart.so"), mode=ctypes.RTLD_GLOBAL)
+
+
+def _runtime_symbols(llvm: str) -> dict[str, int]:
+    import ctypes
+
+    names = set(re.findall(r"^declare [^@\n]*@(__loom_\w+)\(", llvm, re.MULTILINE)) - {"__loom_distinct"}
+    if not names:
+        return {}
+    library = _runtime_in_process()
+    return {name: ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names}
+
+
+# ---------------------------------------------------------------- compilation
+
+
+def compile(source: str | Path, options: Sequence[str] = (), instantiate: Sequence[str] = ()) -> Program:
+    """Compile a CUDA file, or CUDA source text, for calls from Python.
+
+    options: nvcc's (-D -I -std -arch ...). instantiate: template kernels to compile at once, as `name<float, 4>`;
+    others are compiled when they are first asked for.
+    """
+    text = str(source)
+    is_file = isinstance(source, Path) or ("\n" not in text and Path(text).is_file())
+    options, names = tuple(options), tuple(instantiate)
+    content = Path(text).read_text(errors="replace") if is_file else text
+    place = _cache_path(content, str(Path(text).resolve().parent) if is_file else "", options, names)
+    emitted = _load(place)
+    if emitted is None:
+        emitted = _emit(text, content, is_file, options, names)
+        _store(place, emitted)
+    return Program(text, options, emitted, names)
+
+
+def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], names: tuple[str, ...]) -> Emitted:
+    from threadloom.cuda import build, compile_unit, front, nvcc_options
+
+    plan = nvcc_options.parse([*options, "-x", "cu"])
+    with tempfile.TemporaryDirectory(prefix="loom-") as folder:
+        path, includes = text, list(plan.includes)
+        if names or not is_file:
+            uses = "".join(f"\n__attribute__((used)) auto* __loom_use_{i} = &{name};" for i, name in enumerate(names))
+            path = str(Path(folder) / (Path(text).name if is_file else "source.cu"))
+            line = f'#line 1 "{Path(text).resolve()}"\n' if is_file else ""
+            Path(path).write_text(line + content + uses + "\n")
+        if is_file:
+            includes.insert(0, str(Path(text).resolve().parent))
+        plan.includes = includes
+        dependencies = Path(folder) / "dependencies"
+        source = build.source_options(plan)
+        source = replace(source, host_only=(*source.host_only, "-MD", "-MF", str(dependencies)))
+        ir = front.compile_source(path, source)
+        raised, stubs = compile_unit.raise_unit(ir)
+        unit = compile_unit.lower_unit(raised, stubs)
+        return replace(_emitted(unit, ir, stubs), files=_included(dependencies, folder))
+
+
+def _emitted(unit, ir, stubs: tuple[Stub, ...]) -> Emitted:
+    from threadloom.cuda import compile_unit, link_host
+    from threadloom.par.result_types import size_bytes
+
+    shared = link_host.device_variables(ir.host, unit.lowered.globals)
+    options = compile_unit.UnitOptions(standalone=False)
+    text = compile_unit.device_text(unit, shared, (), options, for_process=True)
+    text = text.replace(_DECLARED_DISTINCT, "")
+    variables = tuple((link_host.unmangled(v.name), v.name, size_bytes(v.type)) for v in shared)
+    signatures = tuple(Signature.of(stub, unit) for stub in stubs)
+    return Emitted(text + DISTINCT, signatures, variables)
+
+
+def _included(dependencies: Path, own: str) -> tuple[tuple[str, str], ...]:
+    """The user's files that the source includes, from the makefile rule that clang wrote, with what they contain."""
+    from threadloom.cuda.front import HEADERS
+
+    text = dependencies.read_text().replace("\\\n", " ").partition(":")[2]
+    paths = {part.replace("\\ ", " ") for part in re.split(r"(?<!\\)\s+", text.strip())}
+    others = (path for path in paths if not path.startswith((str(HEADERS), "/usr/", own)))
+    return tuple((path, _digest(path)) for path in sorted(others))
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+# ---------------------------------------------------------------- the disk
+
+
+@lru_cache(maxsize=1)
+def _own_version() -> str:
+    """A digest of the compiler itself: every file that takes part."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for folder in (package, package.parent / "par", package.parent / "targets" / "cpu"):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".h", ".def", ".cpp"):
+                stat = path.stat()
+                digest.update(f"{path}{stat.st_mtime_ns}{stat.st_size}".encode())
+    return digest.hexdigest()
+
+
+def _cache_path(content: str, folder: str, options: tuple[str, ...], names: tuple[str, ...]) -> Path | None:
+    base = env.cache_folder()
+    if base is None:
+        return None
+    key = hashlib.sha256(repr((content, folder, options, names, _own_version())).encode()).hexdigest()[:32]
+    return base / "cuda-programs" / f"{key}.json"
+
+
+def _load(place: Path | None) -> Emitted | None:
+    if place is None or not place.is_file():
+        return None
+    try:
+        record = json.loads(place.read_text())
+        files = tuple((path, digest) for path, digest in record["files"])
+        if any(_digest(path) != digest for path, digest in files):
+            return None
+        signatures = tuple(Signature.from_record(one) for one in record["signatures"])
+        variables = tuple((name, symbol, size) for name, symbol, size in record["variables"])
+        return Emitted(record["llvm"], signatures, variables, files)
+    except (OSError, ValueError, KeyError, TypeError):  # a torn or old file: compile again
+        return None
+
+
+def _store(place: Path | None, emitted: Emitted) -> None:
+    if place is None:
+        return
+    record = {"llvm": emitted.llvm, "signatures": [one.record() for one in emitted.signatures],
+              "variables": emitted.variables, "files": emitted.files}  # fmt: skip
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as out:
+            json.dump(record, out)
+        Path(out.name).replace(place)
+    except OSError:
+        return  # a cache that cannot be written costs time only
