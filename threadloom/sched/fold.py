@@ -63,30 +63,45 @@ def min_ii(count: int, arcs: Iterable[Arc], low: int) -> tuple[int, list[int]] |
         ii = max(ii + 1, math.ceil(latency / distance))
 
 
-def _longest_paths(count: int, arcs: list, ii: int) -> tuple[list[int], list]:
+_Flat = tuple[int, int, int, int]  # src, dst, latency, distance
+
+
+def _longest_paths(count: int, arcs: list[_Flat], ii: int) -> tuple[list[int], list[_Flat]]:
     """Start times at `ii`, or a positive cycle (list of arcs)."""
+    weighted = [(src, dst, latency - ii * distance) for src, dst, latency, distance in arcs]
     starts = [0] * count
-    parent: list = [None] * count
-    last = -1
-    for _ in range(count + 1):
-        last = -1
-        for arc in arcs:
-            at = starts[arc[0]] + arc[2] - ii * arc[3]
-            if at > starts[arc[1]]:
-                starts[arc[1]] = at
-                parent[arc[1]] = arc
-                last = arc[1]
-        if last < 0:
+    parent = [-1] * count
+    for sweep in range(count + 2):
+        changed = False
+        for number, (src, dst, weight) in enumerate(weighted):
+            at = starts[src] + weight
+            if at > starts[dst]:
+                starts[dst] = at
+                parent[dst] = number
+                changed = True
+        if not changed:
             return starts, []
-    for _ in range(count):
-        last = parent[last][0]
-    cycle, at = [], last
-    while True:
-        arc = parent[at]
-        cycle.append(arc)
-        at = arc[0]
-        if at == last:
+        if sweep % 3 == 2 and (cycle := _parent_cycle(parent, arcs)):
             return starts, cycle
+    return starts, _parent_cycle(parent, arcs)
+
+
+def _parent_cycle(parent: list[int], arcs: list[_Flat]) -> list[_Flat]:
+    """A cycle among the arcs that last moved their targets (it is positive), or [] where there is none yet."""
+    seen = [0] * len(parent)
+    for root in range(len(parent)):
+        at = root
+        while parent[at] >= 0 and not seen[at]:
+            seen[at] = root + 1
+            at = arcs[parent[at]][0]
+        if parent[at] >= 0 and seen[at] == root + 1:
+            cycle, end = [], at
+            while True:
+                cycle.append(arcs[parent[at]])
+                at = arcs[parent[at]][0]
+                if at == end:
+                    return cycle
+    return []
 
 
 def pool_arcs(pools: Iterable[Pool], problem: Problem, slots: dict[str, int]) -> list[Arc]:
@@ -116,26 +131,34 @@ def unit_order(problem: Problem, starts: list[int], ii: int) -> list[Arc]:
     arcs: list[Arc] = []
     for users in problem.resources().values():
         ranked = sorted(users, key=lambda u: (starts[u[0]] % ii, starts[u[0]], u[0]))
+        if all(use.demand > 0.5 for _, use in ranked):
+            arcs += _chain([(node, use.cycles) for node, use in ranked], starts, ii)
+            continue
         for at, (a, use) in enumerate(ranked):
-            for later in range(len(ranked)):
-                b, other = ranked[later]
+            for later, (b, other) in enumerate(ranked):
                 if a != b and use.demand + other.demand > 1.0:
                     distance = starts[a] // ii - starts[b] // ii + (0 if at < later else 1)
                     arcs.append(Arc(a, b, use.cycles, distance))
     for pairs in problem.queues().values():
-        arcs += _queue_order(pairs, starts, ii)
+        # A unit executes in the order of issues: both follow the cyclic order of the issues, with the same stages.
+        issues = sorted(pairs, key=lambda p: (starts[p[0]] % ii, starts[p[0]], p[0]))
+        for of in (0, 1):
+            arcs += _chain([(pair[of], 1) for pair in issues], starts, ii, issues)
     return arcs
 
 
-def _queue_order(pairs: list[tuple[int, int]], starts: list[int], ii: int) -> list[Arc]:
-    """A unit executes in the order of issues: for two sTasks a and b, k*ii <= start(a) - start(b) < (k+1)*ii holds for
-    their issues and their executions with the same k."""
+def _chain(
+    ring: list[tuple[int, int]], starts: list[int], ii: int, stages_of: list[tuple[int, int]] | None = None
+) -> list[Arc]:
+    """Arcs from each (node, cycles) of a ring to the next; around the ring they add up to one period, so all pairs
+    keep their order. Stages are those of `starts`, taken from the first of each pair in `stages_of` where given."""
     arcs: list[Arc] = []
-    for at, (a_issue, a_run) in enumerate(pairs):
-        for b_issue, b_run in pairs[at + 1 :]:
-            k = (starts[a_issue] - starts[b_issue]) // ii
-            for a, b in ((a_issue, b_issue), (a_run, b_run)):
-                arcs += [Arc(b, a, 1, -k), Arc(a, b, 1, k + 1)]
+    by = [pair[0] for pair in stages_of] if stages_of is not None else [node for node, _ in ring]
+    for at, (node, cycles) in enumerate(ring):
+        to = (at + 1) % len(ring)
+        if ring[to][0] != node:
+            distance = starts[by[at]] // ii - starts[by[to]] // ii + (1 if to == 0 else 0)
+            arcs.append(Arc(node, ring[to][0], cycles, distance))
     return arcs
 
 

@@ -55,7 +55,7 @@ def run(problem: Problem, slots: dict[str, int], key: str) -> Modulo | None:
     rank, unlock, path = KEYS[key], *_weights(problem)
     nodes = range(len(problem.nodes))
     while True:
-        ready = [n for n in nodes if plan.instances(n) < UNROLL and plan.startable(n)]
+        ready = plan.startable_nodes(UNROLL)
         if ready:
             best = max(
                 ready,

@@ -16,6 +16,7 @@ from threadloom.sched.pipeline import Arc, Node, Problem
 
 BAD_POLICY = slug("bad-policy", "a scheduling policy asked for something that no schedule can do")
 
+NEVER = 1 << 62
 EU = 0  # all EUs run the same sProgram, so a plan is made for one
 
 
@@ -50,6 +51,11 @@ class Plan:
                 if reader != pool.producer:
                     self._needs[pool.producer].append((reader, self.slots[pool.name] - distance))
         self._busy: dict[str, list[tuple[int, int, float]]] = {name: [] for name in problem.resources()}
+        self._wake = [0] * count  # a task need not be looked at again before this moment
+        self._dependents: list[set[int]] = [{node} for node in range(count)]
+        for node, needs in enumerate(self._needs):
+            for src, _ in needs:
+                self._dependents[src].add(node)
         self._execution = {issue: run for pairs in problem.queues().values() for issue, run in pairs}
         self._queue: dict[str, list[int]] = {unit: [] for unit in problem.queues()}  # issued, not yet executing
 
@@ -83,6 +89,7 @@ class Plan:
             if (other, node, distance) not in self._order:
                 self._order[other, node, distance] = Arc(other, node, self.problem.nodes[other].latency, distance)
                 self._needs[node].append((other, distance))
+                self._dependents[other].add(node)
 
     def barrier(self) -> None:
         """A barrier sTask: whatever is appended from here on starts after all that was appended so far is done."""
@@ -142,17 +149,25 @@ class Plan:
 
     def startable(self, node: int) -> bool:
         """Whether the next instance can start at `now`."""
+        if self._wake[node] > self.now:
+            return False
         ready = self.ready_at(node)
         if ready is None or ready > self.now:
+            self._wake[node] = NEVER if ready is None else ready
             return False
         for use in self.problem.nodes[node].uses:
-            load = use.demand
-            for _, end, demand in self._busy[use.resource]:
-                if end > self.now:
-                    load += demand
-            if load > 1.0 + 1e-9:
-                return False
+            ends = [end for _, end, _ in self._busy[use.resource] if end > self.now]
+            if ends:
+                load = use.demand + sum(d for _, end, d in self._busy[use.resource] if end > self.now)
+                if load > 1.0 + 1e-9:
+                    self._wake[node] = min(ends)
+                    return False
         return True
+
+    def startable_nodes(self, iterations: int) -> list[int]:
+        """Nodes with fewer than so many instances whose next one can start at `now`."""
+        now, wake, placed = self.now, self._wake, self._placed
+        return [n for n in range(len(placed)) if wake[n] <= now and len(placed[n]) < iterations and self.startable(n)]
 
     def in_flight(self, node: int) -> int:
         """How many of the instances that the next one needs are not done at `now`."""
@@ -204,7 +219,12 @@ class Plan:
         if item.is_issue:
             self._queue[item.seu.name].append(self._execution[node])
         elif item.issued_by >= 0:
-            self._queue[item.seu.name].pop(0)
+            queue = self._queue[item.seu.name]
+            queue.pop(0)
+            if queue:
+                self._wake[queue[0]] = 0
+        for dependent in self._dependents[node]:
+            self._wake[dependent] = 0
         for use in item.uses:
             self._busy[use.resource].append((at, at + use.cycles, use.demand))
         return placed
