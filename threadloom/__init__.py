@@ -32,12 +32,14 @@ _HOME: dict[str, str] = {
     **dict.fromkeys(("CompileError", "InternalError", "ThreadloomError"), "threadloom.errors"),
 }
 
-__all__ = ["__version__", *sorted(["bool_", *_HOME])]
+__all__ = ["__version__", *sorted(["bool_", "cuda", *_HOME])]
 
 
 def __getattr__(name: str) -> object:
     if name == "bool_":
         home, own = "threadloom.dtypes", "bool_"
+    elif name == "cuda":
+        return import_module("threadloom.cuda")
     elif name in _HOME:
         home, own = _HOME[name], name
     else:
