@@ -1,0 +1,32 @@
+"""`loom check` on a program with a race and a divergent barrier, and on the repaired one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from threadloom.cli import check
+
+SOURCE = Path(__file__).parent / "racing.cu"
+
+
+def _line(text: str) -> int:
+    return next(number for number, line in enumerate(SOURCE.read_text().splitlines(), 1) if text in line)
+
+
+def test_a_race_and_a_divergent_barrier_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "report.json"
+    assert check.main(["--json", str(report), str(SOURCE)]) == 1
+    found = json.loads(report.read_text())["findings"]
+    lines = {(one["kind"], tuple(sorted(place["line"] for place in one["places"]))) for one in found}
+    barrier = SOURCE.read_text().splitlines().index("    __syncthreads();", 20) + 1  # the one in `halves`
+    assert lines == {("race", (_line("tile[threadIdx.x] ="), _line("sum += tile"))), ("divergent-barrier", (barrier,))}
+    shown = capsys.readouterr().err
+    assert "sum += tile[(j + threadIdx.x) % 64];" in shown and "2 found" in shown
+
+
+def test_the_repaired_program_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main([str(SOURCE), "-DREPAIRED"]) == 0
+    assert "nothing found" in capsys.readouterr().err

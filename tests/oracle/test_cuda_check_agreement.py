@@ -1,0 +1,226 @@
+"""`loom check`'s two engines say the same of the same kernels: the interpreter, and instrumented compiled code."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+
+import numpy as np
+import pytest
+
+from threadloom.cuda.check.interpreted import check_interpreted
+from threadloom.cuda.kernel import COLLECTIVES
+from threadloom.cuda.lower.pipeline import lower
+from threadloom.cuda.lower.runtime_calls import CHECK_CALLS, DIVERGENT_BARRIER
+from threadloom.par.ops import Module
+from threadloom.par.text import parse
+from threadloom.targets.cpu.jit import CompileOptions, compile_module
+
+KERNEL = """
+define exported void @k(ptr %x, ptr %out, i32 %m, i32 %grid.x, i32 %grid.y, i32 %grid.z,
+                        i32 %block.x, i32 %block.y, i32 %block.z, i32 %shared.bytes) {
+  parallel blocks (%blockIdx.z, %blockIdx.y, %blockIdx.x) = (i32 0, i32 0, i32 0)
+      to (i32 %grid.z, i32 %grid.y, i32 %grid.x) loc("k.cu":1:1) {
+    %tile.shared = alloca shared [64 x i32], i64 1
+    parallel threads (%threadIdx.z, %threadIdx.y, %t) = (i32 0, i32 0, i32 0)
+        to (i32 %block.z, i32 %block.y, i32 %block.x) {
+      %first = mul i32 %blockIdx.x, %block.x
+      %g = add i32 %first, %t
+      %px = getelementptr i32, ptr %x, i32 %g
+      %po = getelementptr i32, ptr %out, i32 %g
+      %s = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 %t
+      %n1 = add i32 %t, 1
+      %n = urem i32 %n1, %block.x
+      %near = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 %n
+BODY
+    }
+  }
+  return
+}
+"""
+
+# name: (lines of the body; line k of it is line 10 + k of the source, findings as (kind, lines))
+CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
+    "clean": (
+        """store i32 1, ptr %s
+           barrier threads
+           %v = load i32, ptr %near
+           store i32 %v, ptr %po""",
+        set(),
+    ),
+    "a missing barrier": (
+        """store i32 1, ptr %s
+           %v = load i32, ptr %near
+           store i32 %v, ptr %po""",
+        {("race", (10, 11))},
+    ),
+    "a missing barrier at the end of a loop": (
+        """for %i = i32 0 to %m step 1 {
+           store i32 %i, ptr %s
+           barrier threads
+           %v = load i32, ptr %near
+           store i32 %v, ptr %po
+           yield
+           }""",
+        {("race", (11, 13))},
+    ),
+    "uninitialised shared memory": (
+        """%v = load i32, ptr %s
+           store i32 %v, ptr %po""",
+        {("uninitialised", (10,))},
+    ),
+    "beyond the end of a shared array": (
+        """%far = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 64
+           store i32 1, ptr %s
+           %c = icmp eq i32 %t, 0
+           if i1 %c {
+           store i32 1, ptr %far
+           yield
+           } else {
+           yield
+           }""",
+        {("out-of-bounds", (14,))},
+    ),
+    "blocks that write one place": (
+        """%c = icmp eq i32 %t, 0
+           if i1 %c {
+           store i32 %t, ptr %out
+           yield
+           } else {
+           yield
+           }""",
+        {("race", (12, 12))},
+    ),
+    "atomics do not race": (
+        """%old = atomicrmw add ptr %out, i32 1 monotonic
+           store i32 1, ptr %s""",
+        set(),
+    ),
+    "an atomic against a plain store": (
+        """%old = atomicrmw add ptr %out, i32 1 monotonic
+           %c = icmp eq i32 %t, 3
+           if i1 %c {
+           store i32 1, ptr %out
+           yield
+           } else {
+           yield
+           }""",
+        {("race", (10, 13))},
+    ),
+    "a barrier for a part of the block": (
+        """%c = icmp slt i32 %t, 16
+           if i1 %c {
+           barrier threads
+           yield
+           } else {
+           yield
+           }
+           store i32 1, ptr %po""",
+        {("divergent-barrier", (12,))},
+    ),
+    "a warp that synchronises itself": (
+        """store i32 1, ptr %s
+           call void @loom.syncwarp(i32 -1)
+           %lane = and i32 %t, 31
+           %turned = sub i32 31, %lane
+           %f = and i32 %t, 32
+           %i = add i32 %f, %turned
+           %p = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 %i
+           %v = load i32, ptr %p
+           store i32 %v, ptr %po""",
+        set(),
+    ),
+    "warps that do not": (
+        """store i32 1, ptr %s
+           call void @loom.syncwarp(i32 -1)
+           %back = sub i32 63, %t
+           %p = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 %back
+           %v = load i32, ptr %p
+           store i32 %v, ptr %po""",
+        {("race", (10, 14))},
+    ),
+    "a grid-wide barrier orders blocks": (
+        """store i32 %t, ptr %px
+           call void @loom.grid.sync()
+           %total = mul i32 %grid.x, %block.x
+           %last = sub i32 %total, 1
+           %i = sub i32 %last, %g
+           %p = getelementptr i32, ptr %x, i32 %i
+           %v = load i32, ptr %p
+           store i32 %v, ptr %po""",
+        set(),
+    ),
+    "a private array left": (
+        """%a = alloca private i32, i64 4
+           %i = and i32 %t, 7
+           %p = getelementptr i32, ptr %a, i32 %i
+           store i32 %t, ptr %p""",
+        {("out-of-bounds", (13,))},
+    ),
+}
+GEOMETRY = (2, 1, 1, 64, 1, 1, 0)
+
+
+def _module(body: str) -> Module:
+    lines = []
+    for number, line in enumerate(body.splitlines(), 10):
+        bare = line.strip() in ("yield", "}", "} else {")
+        place = f' loc("k.cu":{number}:1)'
+        lines.append(line if bare else line.replace(" {", place + " {") if line.endswith("{") else line + place)
+    text = KERNEL.replace("BODY", "\n".join(lines))
+    used = [c for c in COLLECTIVES.values() if f"@{c.callee}(" in text]
+    params = {c.callee: ", ".join(f"i{t.bits}" for t in c.params) for c in used}
+    return parse("\n".join([text, *(f"declare void @{c.callee}({params[c.callee]})" for c in used)]))
+
+
+@pytest.fixture(scope="module")
+def runtime() -> ctypes.CDLL:
+    from threadloom.cuda import runtime_library
+
+    return ctypes.CDLL(str(runtime_library.folder() / "libcudart.so"))
+
+
+def _compiled_findings(module: Module, runtime: ctypes.CDLL) -> set[tuple[str, tuple[int, ...]]]:
+    lowered = lower(module, check=True).module
+    x, out = np.zeros(128, np.int32), np.zeros(128, np.int32)
+    found: set[tuple[str, tuple[int, ...]]] = set()
+    diverged = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int)(
+        lambda file, line: found.add(("divergent-barrier", (line,)))
+    )
+    imports = {name: ctypes.cast(runtime[name], ctypes.c_void_p).value for name in CHECK_CALLS}
+    imports[DIVERGENT_BARRIER] = ctypes.cast(diverged, ctypes.c_void_p).value
+    code = compile_module(lowered, CompileOptions(optimize=True), imports)
+    kernel = code.function("k", None, *[ctypes.c_void_p] * 2, *[ctypes.c_int] * 8)
+    from threadloom.targets.cpu import openmp
+
+    before = openmp.threads()
+    openmp.set_threads(1)
+    try:
+        kernel(x.ctypes.data, out.ctypes.data, 3, *GEOMETRY)
+    finally:
+        openmp.set_threads(before)
+    take = ctypes.CFUNCTYPE(ctypes.c_char_p)(ctypes.cast(runtime["__loom_check_take"], ctypes.c_void_p).value)
+    text = take().decode()
+    for one in map(json.loads, text.splitlines()):
+        found.add((one["kind"], tuple(sorted(place["line"] for place in one["places"]))))
+    return found
+
+
+def _interpreted_findings(module: Module) -> set[tuple[str, tuple[int, ...]]]:
+    x, out = np.zeros(128, np.int32), np.zeros(128, np.int32)
+    found = check_interpreted(module, "k", [x, out, 3], GEOMETRY)
+    return {(one.kind, tuple(sorted(loc.line for loc in one.locs))) for one in found}
+
+
+def _causes(found: set[tuple[str, tuple[int, ...]]]) -> set[tuple[str, tuple[int, ...]]]:
+    """Whether a racing read comes before the write, and so sees uninitialised memory, depends on the order."""
+    racing = {line for kind, lines in found if kind == "race" for line in lines}
+    return {(kind, lines) for kind, lines in found if kind != "uninitialised" or not racing & set(lines)}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_engines_agree(case: str, runtime: ctypes.CDLL) -> None:
+    body, expected = CASES[case]
+    module = _module(body)
+    assert _causes(_interpreted_findings(module)) == expected
+    assert _causes(_compiled_findings(module, runtime)) == expected
