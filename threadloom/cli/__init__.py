@@ -64,6 +64,13 @@ KERNEL is file.py:function or an example's name (loom run --list). Exit status: 
 failed, 2 usage. LOOM_DEBUG=1 shows tracebacks."""
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Descriptions as they are written, lines up to 110 columns."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=18, width=110)
+
+
 class UsageError(ThreadloomError):
     """The command line asks for something that cannot be meant; exit status 2."""
 
@@ -113,7 +120,7 @@ def parser(commands: list[Command], chosen: Command | None, module: ModuleType |
         prog="loom",
         description="threadloom: tile kernels and CUDA C++ compiled for the machine you have.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
     )
     made.add_argument("--version", action="version", version=f"loom {__version__}")
     subparsers = made.add_subparsers(title="commands", metavar="COMMAND")
@@ -122,7 +129,7 @@ def parser(commands: list[Command], chosen: Command | None, module: ModuleType |
             command.name,
             help=command.help,
             description=(module.__doc__ if command is chosen else command.help),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
         )
         if command is chosen:
             module.add_arguments(sub)

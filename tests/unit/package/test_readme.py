@@ -16,11 +16,19 @@ ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_first_kernel_runs(tmp_path):
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (tmp_path / "first.py").write_text(code)
-    done = subprocess.run([sys.executable, "first.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+def runs(code: str, folder: Path) -> None:
+    (folder / "first.py").write_text(code)
+    done = subprocess.run([sys.executable, "first.py"], cwd=folder, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
+
+
+def test_first_kernel_runs(tmp_path):
+    runs(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0], tmp_path)
+
+
+@pytest.mark.clang
+def test_cuda_from_python_runs(tmp_path):
+    runs(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[1], tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`loom ([a-z-]+)", README))))
