@@ -6,6 +6,7 @@ numbers come from `costs.py`.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 from threadloom.machine.model import Device
@@ -13,8 +14,10 @@ from threadloom.sched.costs import Cycles, Measured, Traits, dot_shape, model_cy
 from threadloom.sched.placement import LOADS, Placement, Unit
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.tile_map import TileMap
+from threadloom.store import Store
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile.ops import Dot, Load, Reduce, Scan
+from threadloom.tile.uses import operands, results
 
 
 @dataclass(slots=True)
@@ -102,3 +105,56 @@ class Costs:
                 if isinstance(op, Dot) and set(task.writes) & {op.a.name, op.b.name}:
                     return bool(inner & set(op.over))
         return False
+
+
+# ---------------------------------------------------------------- measured times
+
+
+def expression_key(task: STask) -> str:
+    """A digest of what the sTask computes; its name and its place in a kernel do not matter."""
+    from threadloom.tile.text import print_op
+
+    text = "\n".join(print_op(op) for op in task.ops)
+    return f"{task.kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def sizes_key(task: STask, sizes: Sizes) -> str:
+    """The extents that the sTask's values have, as text."""
+    axes = dict.fromkeys(a for op in task.ops for v in (*operands(op), *results(op)) for a in v.type.axes)
+    return ",".join(f"{a}={sizes.extents[a]}" for a in sorted(axes))
+
+
+def stored_times(store: Store, device: Device) -> Measured:
+    """Times of sTasks from the store, for `plan(..., measured=...)`; None for what was not measured at those sizes."""
+    from threadloom.sched.reuse import device_key
+
+    key = device_key(device)
+
+    def lookup(task: STask, sizes: Sizes, unit: str) -> float | None:
+        return store.task_time(key, expression_key(task), sizes_key(task, sizes), unit)
+
+    return lookup
+
+
+def measure_tasks(
+    graph: TaskGraph, placement: Placement, sizes: Sizes, device: Device, store: Store
+) -> dict[str, float]:
+    """Time every sTask that can be isolated, alone on this machine's cores, and store the times (task -> ns)."""
+    from threadloom.sched.isolate import isolated
+    from threadloom.sched.measure_worker import make_arrays
+    from threadloom.sched.reuse import device_key
+    from threadloom.sched.search import plan
+    from threadloom.targets.cpu.time_plan import time_plan
+
+    found: dict[str, float] = {}
+    repetitions = 4 * device.eu_count
+    for task in graph.tasks:
+        kernel = isolated(task, sizes, repetitions)
+        if kernel is None:
+            continue
+        arrays = make_arrays(kernel, {}, "")
+        ns = time_plan(plan(kernel, {}, device).best, arrays, {}, {}, device) * device.eu_count / repetitions
+        found[task.name] = ns
+        unit = placement.units[task.name].seu.name
+        store.add_task_time(device_key(device), expression_key(task), sizes_key(task, sizes), unit, ns)
+    return found
