@@ -1,0 +1,324 @@
+"""What the compiler did with each kernel of a CUDA source, line by line, read off the passes themselves.
+
+    kernel layer(float const*, ...), the version for arrays that do not overlap and a block of one layer
+      line 9   barrier removed
+      line 10  kept: %t, float, 4 bytes per thread, across line 11
+      line 11  barrier stays: `store ...` (line 8) before and `load ...` (line 12) behind
+
+Nothing is decided here: the pipeline runs as it always does, one version of one kernel at a time, and its modules are
+compared before and after each pass; reasons are those that passes gave to `decline`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from threadloom.cuda import compile_unit, front
+from threadloom.cuda.front import SourceOptions
+from threadloom.cuda.kernel import GEOMETRY
+from threadloom.cuda.lower import pipeline as lower
+from threadloom.cuda.lower.effects import Memory
+from threadloom.cuda.lower.separators import collective_scope, has_meeting
+from threadloom.cuda.lower.split import Split
+from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.optimize.specialize import APART, GENERAL, Specialize
+from threadloom.par.ops import (
+    Alloca,
+    Barrier,
+    Block,
+    Const,
+    For,
+    Function,
+    If,
+    Leaf,
+    Level,
+    Module,
+    Op,
+    Parallel,
+    Value,
+    While,
+)
+from threadloom.par.passes import Result, run_passes
+from threadloom.par.printing import type_text
+from threadloom.par.result_types import size_bytes
+from threadloom.par.text import print_op
+from threadloom.par.walk import arguments, operands, regions, results, walk
+from threadloom.source import Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One thing about one source line. `kind`: barrier removed, barrier stays, kept, ... (KINDS below)."""
+
+    kind: str
+    loc: Loc | None
+    text: str = ""
+
+    @property
+    def line(self) -> int:
+        return self.loc.line if self.loc else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One version of one kernel."""
+
+    kernel: str  # mangled
+    version: str  # "", or for which launches
+    loc: Loc | None
+    remarks: tuple[Remark, ...]
+    kept_bytes: int  # per thread, over all cuts
+
+
+KINDS = (
+    "barrier removed",
+    "barrier stays",
+    "kept",
+    "expanded",
+    "forwarded",
+    "dead store",
+    "hoisted",
+    "warp",
+    "declined",
+)
+
+
+def explain(path: str, options: SourceOptions | None = None) -> list[Explained]:
+    """What happens to every kernel of the CUDA file `path`."""
+    ir = front.compile_source(path, options or SourceOptions())
+    raised, _ = compile_unit.raise_unit(ir)
+    return explain_module(raised.module, raised.kernels)
+
+
+def explain_module(module: Module, kernels: Sequence[str]) -> list[Explained]:
+    specialized = run_passes(module, (Specialize(),))
+    found = []
+    for kernel in kernels:
+        versions = [name for name in (kernel + APART, kernel + GENERAL) if _function(specialized.module, name)]
+        found += _merged([_version(specialized, kernel, name) for name in versions or [kernel]])
+    return found
+
+
+def _merged(versions: list[Explained]) -> list[Explained]:
+    """One entry where all versions tell the same."""
+    first = versions[0]
+    same = all((one.remarks, one.kept_bytes) == (first.remarks, first.kept_bytes) for one in versions)
+    return [replace(first, version="")] if same else versions
+
+
+def _version(specialized: Result, kernel: str, name: str) -> Explained:
+    watch = _Watch(name)
+    passes = tuple(one for one in (*optimize.PASSES, *lower.PASSES) if not isinstance(one, Specialize))
+    start = _alone(specialized.module, name)
+    function = _function(start, name)
+    watch.start(start)
+    result = run_passes(start, passes, hook=watch.step)
+    declined = [*_declined(specialized, function), *_declined(result, function)]
+    remarks = [*watch.remarks, *_stays(result, function), *declined]
+    ordered = sorted(dict.fromkeys(remarks), key=lambda remark: (remark.line, KINDS.index(remark.kind)))
+    return Explained(kernel, _when(specialized.module, kernel, name), function.loc, tuple(ordered), watch.kept_bytes)
+
+
+def _alone(module: Module, name: str) -> Module:
+    """`module` without the bodies of the other kernels: what passes decline then concerns this one."""
+    return replace(module, functions=tuple(
+        replace(function, body=None) if function.body is not None and function.name != name and _is_kernel(function)
+        else function for function in module.functions))  # fmt: skip
+
+
+def _is_kernel(function: Function) -> bool:
+    return tuple(param.value for param in function.params[-len(GEOMETRY) :]) == GEOMETRY
+
+
+def _function(module: Module, name: str) -> Function | None:
+    return next((function for function in module.functions if function.name == name), None)
+
+
+def _when(module: Module, kernel: str, name: str) -> str:
+    """For which launches the chooser takes this version."""
+    if name == kernel:
+        return ""
+    if name.endswith(GENERAL):
+        return "for every other launch"
+    chooser, flat = _function(module, kernel), []
+    for op in _ops(chooser):
+        if isinstance(op, Leaf) and op.opcode == "icmp" and op.operands[1] == Const(op.operands[0].type, "1"):
+            flat.append(f"blockDim{op.operands[0].name.removeprefix('block')} is 1")
+    if any(isinstance(op, Leaf) and op.attrs.callee == "__loom_distinct" for op in _ops(chooser)):
+        flat.append("the arrays lie in different allocations")
+    return "where " + " and ".join(flat)
+
+
+def _ops(function: Function | None) -> Iterator[Op]:
+    return walk(function.body) if function is not None and function.body is not None else iter(())
+
+
+# ---------------------------------------------------------------- before and after each pass
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Compares the kernel `name` before and after each pass."""
+
+    name: str
+    remarks: list[Remark] = field(default_factory=list)
+    kept_bytes: int = 0
+
+    def start(self, module: Module) -> None:
+        for op in _ops(_function(module, self.name)):
+            if collective_scope(op) == "warp" and isinstance(op, Leaf):
+                self._say("warp", op.loc, f"{op.attrs.callee.removeprefix('loom.')} runs a warp in step from here")
+
+    def step(self, one: str, before: Module, after: Module) -> None:
+        old, new = _function(before, self.name), _function(after, self.name)
+        if old is None or new is None or old.body is None or new.body is None:
+            return
+        match one:
+            case "eliminate-barriers":
+                self._barriers(old.body, new.body)
+            case "forward-stores":
+                self._forwarded(old.body, new.body)
+            case "hoist-invariant-threads":
+                self._hoisted(old.body, new.body, Level.THREADS, "runs once per block")
+            case "hoist-invariant-blocks":
+                self._hoisted(old.body, new.body, Level.BLOCKS, "runs once per launch")
+            case "split-threads" | "split-lanes" | "split-blocks":
+                self._cuts(old, before, Level(one.removeprefix("split-")))
+
+    def _say(self, kind: str, loc: Loc | None, text: str = "") -> None:
+        self.remarks.append(Remark(kind, loc, text))
+
+    def _barriers(self, old: Block, new: Block) -> None:
+        for loc, count in (_barriers_at(old) - _barriers_at(new)).items():
+            self._say("barrier removed", loc, "" if count == 1 else f"in {count} places")
+
+    def _forwarded(self, old: Block, new: Block) -> None:
+        left = {value.name for op in walk(new) for value in results(op)}
+        for op in walk(old):
+            if isinstance(op, Leaf) and op.opcode == "load" and op.result is not None and op.result.name not in left:
+                self._say("forwarded", op.loc, f"%{op.result.name} comes from the store before it, not from memory")
+        for loc, count in (_stores_at(old) - _stores_at(new)).items():
+            often = f", {count} times" if count > 1 else ""
+            self._say("dead store", loc, f"removed, overwritten before anybody reads it{often}")
+
+    def _hoisted(self, old: Block, new: Block, level: Level, what: str) -> None:
+        left = _inside(new, level)
+        climbed = {id(op): op for name, op in _inside(old, level).items() if name not in left}
+        nested = {id(inner) for op in climbed.values() for region in regions(op) for inner in walk(region)}
+        for op in climbed.values():
+            if id(op) not in nested and _is_work(op):
+                self._say("hoisted", op.loc, f"{_named(op)} {what}")
+
+    def _cuts(self, function: Function, module: Module, level: Level) -> None:
+        memory = Memory(function, module)
+        for op in _ops(function):
+            if isinstance(op, Parallel) and op.level is level and has_meeting(op.body.ops, level):
+                self._cut(op, memory, Split(level))
+
+    def _cut(self, parallel: Parallel, memory: Memory, split: Split) -> None:
+        """What the planner of the split keeps per work-item."""
+        plan, crossing = split.plan(parallel, memory)
+        item = {Level.THREADS: "thread", Level.LANES: "lane"}.get(split.level, "block")
+        order = _Order(parallel)
+        carried = {slot.name: slot for slot in plan.slot_of.values()}
+        for name, slot in {**carried, **crossing.kept}.items():
+            self.kept_bytes += size_bytes(slot.type)
+            across = ", ".join(map(str, order.barriers_crossed(name)))
+            self._say("kept", order.loc(name),
+                      f"%{name}, {type_text(slot.type)}, {size_bytes(slot.type)} bytes per {item}"
+                      + (f", across line {across}" if across else ""))  # fmt: skip
+        for alloca in crossing.expanded:
+            self._say("expanded", alloca.loc or parallel.loc,
+                      f"%{alloca.result.name} lives across a barrier: one copy per {item}")  # fmt: skip
+
+
+class _Order:
+    """Where the values of a parallel loop are made and used, in the order of the text."""
+
+    def __init__(self, parallel: Parallel):
+        self.parallel = parallel
+        self.ops = list(walk(parallel.body))
+        self.made: dict[str, int] = {}
+        self.used: dict[str, int] = {}
+        for index, op in enumerate(self.ops):
+            end = index + sum(1 for region in regions(op) for _ in walk(region))
+            self.made |= {value.name: index for value in arguments(op)}
+            self.made |= {value.name: end for value in results(op)}
+            uses = [operand for operand in operands(op) if isinstance(operand, Value)]
+            uses += arguments(op)  # a carried value lives as long as its loop
+            last = end if isinstance(op, For | While) else index
+            self.used |= {value.name: max(last, self.used.get(value.name, 0)) for value in uses}
+
+    def loc(self, name: str) -> Loc | None:
+        found = (op.loc for op in self.ops if any(value.name == name for value in (*results(op), *arguments(op))))
+        return next(found, None) or self.parallel.loc
+
+    def barriers_crossed(self, name: str) -> list[int]:
+        """Lines of the barriers between the making of `name` and its last use."""
+        first, last = self.made.get(name, 0), self.used.get(name, 0)
+        return sorted({op.loc.line for op in self.ops[first:last] if isinstance(op, Barrier) and op.loc})
+
+
+def _barriers_at(block: Block) -> Counter[Loc | None]:
+    return Counter(op.loc for op in walk(block) if isinstance(op, Barrier) and op.scope is Level.THREADS)
+
+
+def _stores_at(block: Block) -> Counter[Loc | None]:
+    return Counter(op.loc for op in walk(block) if isinstance(op, Leaf) and op.opcode == "store")
+
+
+def _inside(block: Block, level: Level) -> dict[str, Op]:
+    """What is defined in the parallel loops of `level`, at any depth."""
+    loops = [op for op in walk(block) if isinstance(op, Parallel) and op.level is level]
+    return {value.name: op for loop in loops for op in walk(loop.body) for value in results(op)}
+
+
+def _is_work(op: Op) -> bool:
+    """Worth telling: loops, memory, and what is more than a step of an address."""
+    if isinstance(op, For | While | If):
+        return True
+    return isinstance(op, Leaf) and op.opcode in ("load", "call", "fdiv", "sdiv", "udiv", "frem", "srem", "urem")
+
+
+def _named(op: Op) -> str:
+    if isinstance(op, Leaf):
+        return f"`{print_op(op)}`"
+    return "a loop" if isinstance(op, For | While) else "a condition"
+
+
+# ---------------------------------------------------------------- what passes said
+
+
+def _stays(result: Result, function: Function) -> list[Remark]:
+    lines = _line_of_text(function)
+    found = []
+    for step in result.steps:
+        for declined in step.declined:
+            if declined.reason == "barrier is needed":
+                found.append(Remark("barrier stays", declined.loc, _with_lines(declined.detail, lines)))
+    return found
+
+
+def _declined(result: Result, function: Function) -> list[Remark]:
+    found = []
+    for step in result.steps:
+        for one in step.declined:
+            foreign = step.name == "specialize" and one.detail not in function.name
+            if one.reason != "barrier is needed" and not foreign:
+                detail = f" ({one.detail})" if one.detail else ""
+                found.append(Remark("declined", one.loc, f"{step.name}: {one.reason}{detail}"))
+    return found
+
+
+def _line_of_text(function: Function) -> dict[str, int]:
+    """The source line of each operation, by its text, which is how passes name it."""
+    return {print_op(op): op.loc.line for op in _ops(function) if isinstance(op, Leaf | Alloca) and op.loc}
+
+
+def _with_lines(detail: str, lines: dict[str, int]) -> str:
+    parts = detail.split("`")
+    shown = [f"`{part}` (line {lines[part]})" if part in lines else (f"`{part}`" if index % 2 else part)
+             for index, part in enumerate(parts)]  # fmt: skip
+    return "".join(shown)
