@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests keep compiled code in a folder of their own, and know no tuned plans."""
+    folder = config.rootpath / ".pytest_cache" / "loom"
+    os.environ["LOOM_CACHE"] = str(folder)
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for file in folder.glob("store.sqlite*"):
+            file.unlink()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

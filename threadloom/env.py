@@ -71,3 +71,11 @@ def cache_folder() -> Path | None:
         return Path(text).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "threadloom"
+
+
+def make_private(folder: Path) -> None:
+    """Make `folder`, and the cache folder around it, closed to others: what lies there is run as code later."""
+    base = cache_folder()
+    if base is not None and base in (folder, *folder.parents):
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)

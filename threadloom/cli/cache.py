@@ -1,13 +1,13 @@
 """Show or clear what is stored between runs: compiled code, and tuned plans with their measurements.
 
-Losing compiled code costs a moment at the next call; plans cost the tuning. Only files that threadloom itself writes
-are counted and removed, whatever else the folder holds.
+Losing compiled code costs a moment at the next call; plans cost the tuning. Only what threadloom itself writes is
+counted and removed, whatever else the folder holds.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,21 +16,22 @@ from threadloom.cli import json_output
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Something that is stored: the files that `patterns` match, relative to the folder."""
+    """Something that is stored: the files and folders that `patterns` match, relative to the cache folder."""
 
     name: str
     meaning: str
     patterns: tuple[str, ...]
 
-    def files(self, folder: Path) -> Iterator[Path]:
-        for pattern in self.patterns:
-            yield from (p for p in folder.glob(pattern) if p.is_file() and not p.is_symlink())
+    def entries(self, folder: Path) -> list[Path]:
+        return [path for pattern in self.patterns for path in folder.glob(pattern)]
 
 
 KINDS = (
     Kind("code", "compiled code, by content", ("objects/*.object", "objects/.writing-*")),
     Kind("plans", "tuned plans and measurements", ("store.sqlite", "store.sqlite-*", "store.sqlite.bad-*")),
-)
+    Kind("cuda", "the CUDA runtime, CUDA roots and emitted CUDA kernels",
+         ("cuda-runtime/*", "cuda-home/*", "cuda-programs/*")),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,11 +47,12 @@ def run(args: argparse.Namespace) -> int:
     kinds = [k for k in KINDS if args.kind in (None, k.name)]
     rows = []
     for kind in kinds if folder is not None else ():
-        files = list(kind.files(folder))
-        rows.append({"kind": kind.name, "meaning": kind.meaning, "files": len(files), "bytes": _size_bytes(files)})
+        entries = kind.entries(folder)
+        size_bytes = sum(map(_size_bytes, entries))
+        rows.append({"kind": kind.name, "meaning": kind.meaning, "entries": len(entries), "bytes": size_bytes})
         if args.action == "clear":
-            for file in files:
-                file.unlink(missing_ok=True)
+            for entry in entries:
+                _remove(entry)
     mode = f"{folder.stat().st_mode & 0o777:04o}" if folder is not None and folder.exists() else None
     record = {"folder": str(folder) if folder else None, "mode": mode, "action": args.action, "stored": rows}
     json_output.write(args, "cache", 1, record)
@@ -66,14 +68,23 @@ def _print(action: str, folder: Path | None, mode: str | None, rows: list[dict[s
     print(f"{folder}" + (f", mode {mode}" if mode else ", not made yet"))
     verb = "removed" if action == "clear" else "holds"
     for row in rows:
-        print(f"  {row['kind']:<6} {verb} {row['files']} files, {row['bytes'] / 1e6:.2f} MB ({row['meaning']})")
+        print(f"  {row['kind']:<6} {verb} {row['entries']} entries, {row['bytes'] / 1e6:.2f} MB ({row['meaning']})")
 
 
-def _size_bytes(files: list[Path]) -> int:
-    total = 0
-    for file in files:
-        try:
-            total += file.stat().st_size
-        except FileNotFoundError:  # another process cleared it meanwhile
-            continue
-    return total
+def _size_bytes(entry: Path) -> int:
+    """Bytes of a file, or of all files in a folder; links count nothing, and so does what another process removes."""
+    if entry.is_symlink():
+        return 0
+    if entry.is_dir():
+        return sum(map(_size_bytes, entry.iterdir()))
+    try:
+        return entry.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)

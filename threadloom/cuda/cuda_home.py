@@ -27,7 +27,7 @@ def make(force: bool = False) -> Path:
     root = base / "cuda-home" / key
     if root.exists() and not force:
         return root
-    root.parent.mkdir(parents=True, exist_ok=True)
+    env.make_private(root.parent)
     work = Path(tempfile.mkdtemp(dir=root.parent, prefix="making-"))
     _fill(work, runtime)
     work.chmod(0o755)

@@ -273,7 +273,7 @@ def _store(place: Path | None, emitted: Emitted) -> None:
     record = {"llvm": emitted.llvm, "signatures": [one.record() for one in emitted.signatures],
               "variables": emitted.variables, "files": emitted.files}  # fmt: skip
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
+        env.make_private(place.parent)
         with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False) as out:
             json.dump(record, out)
         Path(out.name).replace(place)

@@ -50,7 +50,7 @@ def _key(compiler: clang.Compiler) -> str:
 
 def _build(built: Path, compiler: clang.Compiler) -> None:
     """Compile beside the place and rename, so that two builders at once do no harm."""
-    built.parent.mkdir(parents=True, exist_ok=True)
+    env.make_private(built.parent)
     work = Path(tempfile.mkdtemp(dir=built.parent, prefix="building-"))
     try:
         sources = sorted(SOURCES.glob("*.cpp"))

@@ -8,7 +8,8 @@ import pytest
 
 
 def test_json(loom, tmp_path):
-    done = loom("bench", "softmax", "--rounds", "1", "--limit", "4", "--json", "out.json", env={"OPENBLAS_CORETYPE": ""})
+    quick = ("--rounds", "1", "--limit", "4")
+    done = loom("bench", "softmax", *quick, "--json", "out.json", env={"OPENBLAS_CORETYPE": ""})
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "out.json").read_text())
     assert record["schema"] == "threadloom.bench/1"

@@ -14,6 +14,9 @@ def stored(tmp_path: Path) -> Path:
     (folder / "objects").mkdir(parents=True, mode=0o700)
     (folder / "objects" / "a.object").write_bytes(b"x" * 100)
     (folder / "store.sqlite").write_bytes(b"y" * 50)
+    (folder / "cuda-home" / "k" / "bin").mkdir(parents=True)
+    (folder / "cuda-home" / "k" / "bin" / "nvcc").write_bytes(b"z" * 7)
+    (folder / "cuda-home" / "k" / "include").symlink_to(Path(__file__).parent)
     (folder / "letter.txt").write_text("not ours")
     return folder
 
@@ -22,13 +25,15 @@ def test_show(loom, stored):
     done = loom("cache", "--json", "-")
     record = json.loads(done.stdout)
     assert (done.returncode, record["schema"], record["folder"]) == (0, "threadloom.cache/1", str(stored))
-    assert [(r["kind"], r["files"], r["bytes"]) for r in record["stored"]] == [("code", 1, 100), ("plans", 1, 50)]
+    stored_ = [(r["kind"], r["entries"], r["bytes"]) for r in record["stored"]]
+    assert stored_ == [("code", 1, 100), ("plans", 1, 50), ("cuda", 1, 7)]
     assert (stored / "objects" / "a.object").exists()
 
 
 def test_clear_removes_only_what_is_ours(loom, stored):
     assert loom("cache", "clear").returncode == 0
     assert [p.name for p in stored.rglob("*") if p.is_file()] == ["letter.txt"]
+    assert Path(__file__).exists()  # a link's target is not ours
 
 
 def test_clear_one_kind(loom, stored):
@@ -43,3 +48,10 @@ def test_no_folder_and_switched_off(loom):
 
 def test_usage(loom):
     assert loom("cache", "shred").returncode == 2
+
+
+def test_the_folder_is_closed_to_others(loom, tmp_path):
+    """Whoever makes it: the code of a compiled kernel, or the store."""
+    assert loom("run", "softmax", "--shape", "M=2,N=3", "--repeat", "1").returncode == 0
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+    assert json.loads(loom("cache", "--json", "-").stdout)["mode"] == "0700"

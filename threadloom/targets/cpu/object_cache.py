@@ -65,7 +65,7 @@ class ObjectCache:
         if self.folder is None:
             return
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            env.make_private(self.folder)
             if self._is_safe():
                 self._replace(self._path(name), _FORMAT + hashlib.sha256(payload).digest() + payload)
                 self._stores += 1
