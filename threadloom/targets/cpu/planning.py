@@ -15,7 +15,7 @@ from threadloom.targets.cpu.epilogue import EpiloguePlanner
 from threadloom.targets.cpu.fuse import AxesOf, Fusion, fetched_ahead, placed, temporaries
 from threadloom.targets.cpu.homes import AT_END, Places, Position
 from threadloom.targets.cpu.layout import Layout, kept_type, panels, rows
-from threadloom.targets.cpu.operands import OperandPlanner, register_vectors
+from threadloom.targets.cpu.operands import OperandPlanner, register_rows, register_vectors
 from threadloom.targets.cpu.plan import Branches, Copy, Home, KernelPlan, Loop, Loops, Planned, PlannedBody
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target, narrowed_axes
 from threadloom.targets.cpu.simplify import simplify
@@ -43,6 +43,7 @@ class Planner:
     places: Places = field(default_factory=Places)
     homeless: set[str] = field(default_factory=set)  # values of rank > 0 made in a nest and read only there
     vectors: dict[str, int] = field(default_factory=dict)  # of the register block, by vector axis
+    room: dict[str, int] = field(default_factory=dict)  # positions of an axis that tiles have room for: whole blocks
     rows_read: dict[str, set[str]] = field(default_factory=dict)  # value -> axes summed where it is a rows operand
     lanes_read: dict[str, str] = field(default_factory=dict)  # value -> vector axis where it is a lanes operand
 
@@ -106,6 +107,18 @@ class Planner:
             row_elems = max((self.sizes[x] for x in other.type.axes if x not in lanes.type.axes), default=1)
             wanted = register_vectors(self.target, row_elems, self.sizes[axis])
             self.vectors[axis] = min(wanted, self.vectors.get(axis, wanted))
+        for product in all_products(body):
+            axis, row_axis = self.choice.of_product[product.result.name], self.row_axis(product)
+            block = register_rows(self.target, self.sizes[row_axis], self.vectors[axis])
+            padded = -(-self.sizes[row_axis] // block) * block
+            self.room[row_axis] = max(padded, self.room.get(row_axis, 0))
+
+    def row_axis(self, product: Product) -> str:
+        """The axis of the register block's rows: the longest of those that only the broadcast operand has."""
+        axis = self.choice.of_product[product.result.name]
+        a, b = product.dot.a, product.dot.b
+        lanes, other = (a, b) if axis in a.type.axes else (b, a)
+        return max((x for x in other.type.axes if x not in lanes.type.axes), key=lambda x: self.sizes[x])
 
     def panel(self, axis: str) -> int:
         return self.vectors[axis] * self.target.lanes
@@ -118,7 +131,7 @@ class Planner:
         axes = sorted((axis for axis in value.type.axes if axis not in without), key=order.index)
         if last in axes:
             axes = [*(axis for axis in axes if axis != last), last]
-        sizes = tuple(self.sizes[axis] for axis in axes)
+        sizes = tuple(self.room.get(axis, self.sizes[axis]) for axis in axes)
         element = kept_type(value.type.dtype)
         if panel and last in axes:
             return panels(tuple(axes), sizes, element, panel)

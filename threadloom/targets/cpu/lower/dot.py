@@ -249,31 +249,41 @@ class ProductEmitter:
         return Point(self.c.b.ops, point.parent, point.axis, point.index)
 
     def _strips(self, panel: Point, vectors: int) -> None:
-        """All rows against one panel."""
+        """All rows against one panel. Tiles have room for whole blocks; rows of a tensor have not, so there the rest
+        is done by smaller ones."""
         c, b, step = self.c, self.c.b, self.step
         length = c.ranges[step.row_axis].length
         known = int_value(length)
         block = step.row_block
-        full_end = b.mul(b.udiv(length, block), block) if known is None else const(I64, known - known % block)
-        if known is None or known >= block:
+        whole_blocks = isinstance(step.rows_operand, Home)
+        counted = b.add(length, block - 1) if whole_blocks else length
+        full_end = b.mul(b.udiv(counted, block), block)
+        if known is None or known >= block or whole_blocks:
             with b.loop(0, full_end, block, iv=step.row_axis) as loop:
                 self._block(Point(b.ops, panel, step.row_axis, loop.iv), block, vectors)
-                self._finish(panel, vectors, Window(loop.iv, block))
-        if known is not None and known % block == 0:
+                exact = known is not None and known % block == 0
+                end = None if exact or not whole_blocks else b.min(b.add(loop.iv, block), length)
+                self._finish(panel, vectors, Window(loop.iv, block, end))
+        if whole_blocks or (known is not None and known % block == 0):
             return
-        at: Operand = full_end
-        for rows in _smaller_blocks(block):
+        self._rest_of_rows(panel, full_end, vectors)
+        self._finish(panel, vectors, Window(full_end, block, length))
+
+    def _rest_of_rows(self, panel: Point, first: Operand, vectors: int) -> None:
+        """The rows from `first` on, fewer than a block, by halving block sizes."""
+        c, b, step = self.c, self.c.b, self.step
+        length = c.ranges[step.row_axis].length
+        known, at = int_value(length), first
+        rest = b.sub(length, first)
+        for rows in _smaller_blocks(step.row_block):
             if known is not None:
-                if (known % block) & rows:
+                if (known % step.row_block) & rows:
                     self._block(Point(b.ops, panel, step.row_axis, at), rows, vectors)
                     at = b.add(at, rows)
                 continue
-            rest = b.sub(length, full_end)
-            has = b.icmp("ne", b.and_(rest, rows), 0)
-            with b.if_(has):
+            with b.if_(b.icmp("ne", b.and_(rest, rows), 0)):
                 self._block(Point(b.ops, panel, step.row_axis, at), rows, vectors)
             at = b.add(at, b.and_(rest, rows))
-        self._finish(panel, vectors, Window(full_end, block, length))
 
     def _finish(self, panel: Point, vectors: int, rows: Window) -> None:
         """In the stream's last trip: what follows it, for the rows just done of this panel."""
@@ -289,8 +299,10 @@ class ProductEmitter:
             c.windows = {}
 
     def _block(self, point: Point, rows: int, vectors: int) -> None:
-        """One call of the micro-kernel."""
+        """One call of the micro-kernel. Few rows are not worth kernels of fewer vectors: panels have room for all."""
         c, b, step = self.c, self.c.b, self.step
+        if rows < step.row_block and isinstance(step.lanes_operand, Home):
+            vectors = step.vectors
         with c.at(point):
             first = Point(point.ops, point, step.sum_axis, const(I64, 0))
             count = c.ranges[step.sum_axis].length
