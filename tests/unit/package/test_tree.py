@@ -40,7 +40,17 @@ def test_no_path_of_one_machine():
 def test_links_of_docs_lead_somewhere():
     dead = []
     for path in tracked("*.md"):
-        for target, _ in LINK.findall(path.read_text(encoding="utf-8")):
+        prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target, _ in LINK.findall(prose):
             if "://" not in target and not (path.parent / target).exists():
                 dead.append(f"{path.relative_to(ROOT)}: {target}")
     assert dead == []
+
+
+def test_files_that_docs_name_exist():
+    missing = []
+    for path in tracked("*.md"):
+        for name in re.findall(r"\b(?:threadloom|tests|examples)/[\w/]*(?:\.\w+)?", path.read_text(encoding="utf-8")):
+            if "NAME" not in name and not (ROOT / name.rstrip("/")).exists():
+                missing.append(f"{path.relative_to(ROOT)}: {name}")
+    assert missing == []
