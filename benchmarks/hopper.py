@@ -213,8 +213,13 @@ def run_case(case: Case, made: dict[str, Made], args, rows: list[dict]) -> None:
         out = case.sets[0][case.output]
         if out.dtype.is_floating_point:
             out.fill_(float("nan"))
-        launch(one.kernel, case, 0)
-        torch.cuda.synchronize()
+        try:
+            launch(one.kernel, case, 0)
+            torch.cuda.synchronize()
+        except Exception as e:  # the others are still worth timing
+            print(f"{case.label} {name}: FAILED {str(e)[:300]}; {one.about}", flush=True)
+            rows.append(dict(case=case.label, name=name, failed=str(e)[:300]))
+            continue
         error = relative_error(out, want)
         print(f"{case.label} {name}: error {error:.2e}; {one.about}", flush=True)
         rows.append(dict(case=case.label, name=name, error=error, about=one.about))

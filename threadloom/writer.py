@@ -41,5 +41,17 @@ class Writer:
             self._depth -= 1
             self.line(tail)
 
+    def mark(self) -> int:
+        """The place of the next line, for `insert`."""
+        return len(self._lines)
+
+    def insert(self, mark: int, text: str) -> None:
+        """A line at the place `mark`, as deep as the writer is now."""
+        self._lines.insert(mark, " " * (self._indent * self._depth) + text)
+
+    def cut(self, mark: int) -> None:
+        """Forget everything from the place `mark` on."""
+        del self._lines[mark:]
+
     def text(self) -> str:
         return "\n".join(self._lines) + "\n"

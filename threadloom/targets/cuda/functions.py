@@ -107,7 +107,9 @@ def expression(fn: str, operand: Dtype, args: list[str]) -> str:
         return f"(-{args[0]})"
     if fn == "not":
         return f"(!{args[0]})" if operand.kind == "bool" else f"(~{args[0]})"
-    if fn in _INFIX:
+    if fn == "div" and operand.is_float and operand.name != "f64":
+        text = f"divide({args[0]}, {args[1]})"
+    elif fn in _INFIX:
         text = f"({args[0]} {_INFIX[fn]} {args[1]})"
     elif operand.is_float:
         text = _FLOAT_CALLS[fn].format(*args)

@@ -114,13 +114,15 @@ def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
     fill = scope.registers[mask.fill.name].name
     element = _text(mask.condition.result, chain, scope, layout)
     always = _always(mask.condition.result, chain, scope, layout, not mask.fills)
+    scope.registers[mask.result.name] = held
+    if always and scope.assumes(always):
+        return
     w = scope.writer
     with w.block(f"if (!({always}))" if always else ""):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
             test = element if mask.fills else f"!{element}"
             w.line(f"if ({test}) {held.name}[i] = {fill};")
-    scope.registers[mask.result.name] = held
 
 
 def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout) -> str:

@@ -44,7 +44,16 @@ class Scope:
     registers: dict[str, Registers] = field(default_factory=dict)
     places: dict[str, Place] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
+    assumed: list[str] | None = None  # conditions that the passes being written rely on; None: on none
     homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
+
+    def assumes(self, condition: str) -> bool:
+        """Whether the code being written is only for passes in which `condition` holds; if so, it is noted down."""
+        if self.assumed is None:
+            return False
+        if condition not in self.assumed:
+            self.assumed.append(condition)
+        return True
 
     def fresh(self, name: str) -> str:
         """A C identifier that keeps the user's name (`acc.1` becomes `acc_1`)."""

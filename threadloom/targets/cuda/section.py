@@ -32,6 +32,7 @@ class RoleEmitter:
     expected: set[tuple[str, int]] = field(default_factory=set)
     in_flight: float = math.inf  # at most so many matrix groups of this role are in flight here
     homes: Homes | None = None
+    body_mark: int = 0  # where the instructions of the pass written last begin, after its positions and scalars
     draining: bool = False  # in an epilogue: skipped products need no group of their own, waits are adjusted
     groups: list[bool] = field(default_factory=list)  # the epilogue's groups so far: whether there is one
     turns: dict[str, str] = field(default_factory=dict)  # order signal -> its name in this role's code
@@ -110,10 +111,32 @@ class RoleEmitter:
             for step in range(last - first):
                 w.note(f"prologue {step}")
                 self.ramp(loop, section, {s: str(step - (s - first)) for s in used if s - first <= step}, count)
+            instances = {s: t if s == first else f"{t} - {s - first}" for s in used}
+            w.line(f"i32 {t} = {last - first};")
+            self.steady_without_masks(loop, section, instances, t, count)
             w.note("steady state")
-            with w.block(f"for (i32 {t} = {last - first}; {t} < {count}; {t}++)"):
-                self.instance_pass(loop, section, {s: t if s == first else f"{t} - {s - first}" for s in used})
+            with w.block(f"for (; {t} < {count}; {t}++)"):
+                self.instance_pass(loop, section, instances)
             self.epilogue(loop, section, used, count)
+
+    def steady_without_masks(
+        self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str
+    ) -> None:
+        """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
+
+        One test for all masks of a pass, and a body without branches: the assembler can overlap all of it."""
+        w = self.scope.writer
+        begin = w.mark()
+        w.note("steady state, tiles without masks")
+        self.scope.assumed = []
+        with w.block(f"for (; {t} < {count}; {t}++)"):
+            self.instance_pass(loop, section, instances)
+            assumed = self.scope.assumed
+            if assumed:
+                w.insert(self.body_mark, f"if (!({' && '.join(assumed)})) break;")
+        self.scope.assumed = None
+        if not assumed:
+            w.cut(begin)
 
     def is_light(self, section: Section, first: int) -> bool:
         """Whether all stages but the first only wait for products and release slots: the loop then needs no prologue,
@@ -164,6 +187,7 @@ class RoleEmitter:
             self.scope.places = self.places.at(stage)
             self.scalars[stage] = issue.emit_scalars(self, loop.id)
         own = {stage: self.scalars[stage] for stage in active}
+        self.body_mark = self.scope.writer.mark()
         self.expected.clear()
         self.in_flight = math.inf
         for instr in join_group_waits(section.instrs, active, self.plan):

@@ -279,6 +279,8 @@ def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> N
     if place.full or axis not in held.layout.axes:
         return
     w = scope.writer
+    if scope.assumes(f"{place.first} + {held.layout.extent(axis)} <= {place.stop}"):
+        return
     with w.block(f"if ({place.first} + {held.layout.extent(axis)} > {place.stop})"):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
@@ -294,15 +296,26 @@ def emit_reduce(scope: Scope, op: tile.Reduce, layout: Layout) -> None:
     start = c.identity(op.fn, dtype)
     overwrite_invalid(scope, arg, op.axis, start)
     result = declare(scope, op.result, layout)
-    w, n = scope.writer, layout.registers
+    w, n, chains = scope.writer, layout.registers, _chains(arg.layout, op.axis)
     inner = register_index(arg.layout, layout, "i")
+    parts = result.name
+    if chains > 1:
+        parts = scope.fresh(f"{result.name}_parts")
+        w.line(f"{c.register_type(dtype)} {parts}[{n * chains}];  // {chains} chains a row: additions overlap")
     w.line("#pragma unroll")
-    w.line(f"for (int r = 0; r < {n}; r++) {result.name}[r] = {start};")
+    w.line(f"for (int r = 0; r < {n * chains}; r++) {parts}[r] = {start};")
     w.line("#pragma unroll")
     with w.block(f"for (int i = 0; i < {arg.layout.registers}; i++)"):
-        element = f"{result.name}[{inner}]"
+        element = f"{parts}[({inner}) * {chains} + i % {chains}]" if chains > 1 else f"{parts}[{inner}]"
         value = c.convert(op.arg.type.dtype, dtype, f"{arg.name}[i]")
         w.line(f"{element} = {c.combine(op.fn, dtype, element, value)};")
+    if chains > 1:
+        w.line("#pragma unroll")
+        with w.block(f"for (int r = 0; r < {n}; r++)"):
+            total = f"{parts}[{chains} * r]"
+            for k in range(1, chains):
+                total = c.combine(op.fn, dtype, total, f"{parts}[{chains} * r + {k}]")
+            w.line(f"{result.name}[r] = {total};")
     for mask in _lane_masks(arg.layout, op.axis):
         w.line("#pragma unroll")
         shuffled = f"__shfl_xor_sync(0xffffffffu, {result.name}[r], {mask})"
@@ -310,6 +323,15 @@ def emit_reduce(scope: Scope, op: tile.Reduce, layout: Layout) -> None:
             f"for (int r = 0; r < {n}; r++) {result.name}[r] = "
             f"{c.combine(op.fn, dtype, f'{result.name}[r]', shuffled)};"
         )
+
+
+def _chains(layout: Layout, axis: str) -> int:
+    """How many independent chains a thread's part of a reduction is split into: elements that are neighbours in
+    registers and along the axis go to different ones."""
+    digits = layout.of(Source.REGISTER)
+    if not digits or digits[0].axis != axis or layout.registers < 16:
+        return 1
+    return 4 if digits[0].size % 4 == 0 else 2 if digits[0].size % 2 == 0 else 1
 
 
 def _lane_masks(layout: Layout, axis: str) -> list[int]:

@@ -298,6 +298,8 @@ LOOM_DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
 LOOM_DEVICE float exp2_fast(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 LOOM_DEVICE float log2_fast(float x) { float y; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 LOOM_DEVICE float tanh_fast(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
+// Within 2 units in the last place where 1 / b is finite; one reciprocal serves all elements of a row.
+LOOM_DEVICE float divide(float a, float b) { float y; asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(b)); return a * y; }
 // NaN if either is NaN, as NumPy's maximum.
 LOOM_DEVICE float fmax_nan(float a, float b) { float y; asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 LOOM_DEVICE float fmin_nan(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
