@@ -1,11 +1,11 @@
 """Cuts from VECTOR sTasks the conversion that makes a product's operand.
 
-    before:  vector(s[i]) -> p[i]                     p is read by the product of the iteration before until that is done
+    before:  vector(s[i]) -> p[i]            p is read by the product of the iteration before until that is done
     after:   vector(s[i]) -> e[i];  vector_out(e[i]) -> p[i]
 
-The operand's registers are free only when the product of the last iteration is complete. Whole, the sTask waits for that
-before it starts; cut, everything but the conversion runs meanwhile (FlashAttention-3 overlaps softmax and the product
-that way). e can take the place of s (coalesce_in_place), so nothing is lost where there is nothing to overlap.
+The operand's registers are free only when the product of the last iteration is complete. Whole, the sTask waits for
+that before it starts; cut, everything but the conversion runs meanwhile (FlashAttention-3 overlaps softmax and the
+product that way). e can take the place of s (coalesce_in_place), so nothing is lost where there is nothing to overlap.
 Needs: a task graph. Keeps: meaning, loops, guards. Not handled: operands that are no conversion of a wider value.
 Source: ours.
 """
@@ -52,13 +52,11 @@ def _parts(task: STask, graph: TaskGraph) -> tuple[STask, ...]:
     inside = {v.name for op in rest for v in results(op)}
     if not set(arguments) <= inside:
         return (task,)
-    first = replace(
-        task, ops=rest, writes=(*(w for w in task.writes if w not in made), *(a for a in arguments if a not in task.writes))
-    )
+    kept = [w for w in task.writes if w not in made]
+    first = replace(task, ops=rest, writes=(*kept, *(a for a in arguments if a not in task.writes)))
     axes = tuple(dict.fromkeys(a for op in ends for a in op.result.type.axes))
-    last = replace(
-        task, name=f"{task.name}_out", ops=tuple(ends), axes=axes, reads=tuple(sorted(set(arguments))), writes=tuple(made)
-    )
+    reads = tuple(sorted(set(arguments)))
+    last = replace(task, name=f"{task.name}_out", ops=tuple(ends), axes=axes, reads=reads, writes=tuple(made))
     return first, last
 
 
