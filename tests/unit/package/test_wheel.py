@@ -41,3 +41,9 @@ def test_has_licences_and_commands(wheel):
     assert {"LICENSE", "THIRD_PARTY_NOTICES", "entry_points.txt"} <= names
     entry_points = next(n for n in wheel.namelist() if n.endswith("entry_points.txt"))
     assert b"loom = threadloom.cli:main" in wheel.read(entry_points)
+
+
+def test_has_the_examples(wheel):
+    examples = {f"threadloom/examples/{p.relative_to(ROOT / 'examples')}" for p in (ROOT / "examples").rglob("*.[pc][yu]")}
+    assert len(examples) > 10
+    assert examples - set(wheel.namelist()) == set()
