@@ -8,6 +8,7 @@ is built, each with its reason.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from threadloom.tile.ops import AxisKind, Dot, Load, Store
 MOST_CORE_EXTENT = 1024  # larger tiles of a product leave every cache
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
 
+MOST_EXTENTS = 320  # combinations of extents: what can be bounded well within a second
 GROUPED_TILES = 16  # rows of tiles visited together, so that both operands stay in L2 (measured on an H200: 8 to 16)
 
 
@@ -72,6 +74,9 @@ def partitions(graph: TaskGraph, whole: dict[str, int], device: Device, smallest
     roles = axis_roles(graph, whole)
     order = tuple(a.axis.name for a in graph.loops[0].axes)
     options = [_smallest(role, device) if smallest else _options(role, device) for role in roles]
+    while math.prod(map(len, options)) > MOST_EXTENTS:  # coarser along the axis with the most choices
+        longest = max(range(len(options)), key=lambda i: len(options[i]))
+        options[longest] = options[longest][::2]
     for extents in itertools.product(*options):
         for split, workers in _splits(graph, whole, roles, extents, device):
             tiles = tuple(AxisTile(r.axis, e, e) for r, e in zip(roles, extents, strict=True))
