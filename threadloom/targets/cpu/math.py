@@ -3,7 +3,7 @@
 Polynomials are near-minimax fits (weighted least squares on Chebyshev nodes) for f32 and Taylor series for f64; the
 largest errors measured against float64 are asserted in tests/unit/cpu/test_cpu_math.py:
 
-    f32  exp2 2.5 ulp; exp, log, log2 2 ulp; tanh 3 ulp; erf, sin, cos 3 ulp (|x| < 1e5)
+    f32  exp, exp2 2.5 ulp; log, log2 2 ulp; tanh 3 ulp; erf, sin, cos 3 ulp (|x| < 1e5)
     f64  exp2, exp, log, log2 3 ulp; tanh, erf, sin, cos are libm's, lane by lane
 
 Results below the smallest normal number of exp and exp2 may be flushed to zero. NaN gives NaN, infinities what NumPy
@@ -39,6 +39,7 @@ class Format:
 FORMATS = {F32: Format(F32, I32, 23, 127), F64: Format(F64, I64, 52, 1023)}
 
 LOG2_E = 1.4426950408889634
+LOG2_E_LOW = LOG2_E - 1.44269502162933349609375  # what f32 leaves of it
 LN_2 = 0.6931471805599453
 # ln 2 in two parts: the first has so few bits that n * part is exact for every exponent n.
 LN_2_HIGH = {F32: 0.693145751953125, F64: 0.6931471803691238}
@@ -164,6 +165,18 @@ class VectorMath:
         power = self.polynomial(fraction, (1.0, *EXP2_FRACTION_F32))
         return self._x86("llvm.x86.avx512.mask.scalef.ps.512", (power, x, *self._all_lanes()))
 
+    def _exp_by_scale(self, x: Operand) -> Operand:
+        """2**t with t = x log2 e: the rounding error of t goes to its fraction; finite bounds keep the error finite."""
+        limit = (self.format.bias + 30) * LN_2
+        x = self.at_most(self.at_least(x, -limit), limit)
+        t = self.b.fmul(x, self.number(LOG2_E))
+        error = self.b.fma(x, LOG2_E, self.b.fneg(t))
+        error = self.b.fma(x, LOG2_E_LOW, error)
+        reduce = "llvm.x86.avx512.mask.reduce.ps.512"
+        fraction = self._x86(reduce, (t, const(I32, REDUCE_BY_FLOOR), *self._all_lanes()))
+        power = self.polynomial(self.b.fadd(fraction, error), (1.0, *EXP2_FRACTION_F32))
+        return self._x86("llvm.x86.avx512.mask.scalef.ps.512", (power, t, *self._all_lanes()))
+
     def _all_lanes(self) -> tuple[Operand, ...]:
         """The pass-through value, the mask and the rounding mode of an AVX-512 intrinsic that does every lane."""
         lanes = self.type.lanes if isinstance(self.type, Vector) else 1
@@ -178,6 +191,8 @@ class VectorMath:
     def exp(self, x: Operand) -> Operand:
         """e**x as 2**n * e**r with n = round(x / ln 2), r = x - n ln 2 in two parts; what that gives out of range is
         replaced afterwards."""
+        if self.scales:
+            return self._exp_by_scale(x)
         b, form = self.b, self.format
         whole, bits = self.round_to_int(b.fmul(x, self.number(LOG2_E)))
         part = b.fma(whole, -LN_2_HIGH[form.type], x)
