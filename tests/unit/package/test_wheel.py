@@ -44,6 +44,7 @@ def test_has_licences_and_commands(wheel):
 
 
 def test_has_the_examples(wheel):
-    examples = {f"threadloom/examples/{p.relative_to(ROOT / 'examples')}" for p in (ROOT / "examples").rglob("*.[pc][yu]")}
+    files = (ROOT / "examples").rglob("*.[pc][yu]")
+    examples = {f"threadloom/examples/{p.relative_to(ROOT / 'examples')}" for p in files}
     assert len(examples) > 10
     assert examples - set(wheel.namelist()) == set()
