@@ -4,7 +4,7 @@
                                   ->   %v = load float, ptr %q
     barrier threads                    barrier threads; %epoch += 1
 
-A site is a constant record: file, line, text, bytes, kind, and the object the address must stay in. The call gives back
+A site is a record: file, line, text, bytes, kind, and the object the address must stay in. The call gives back
 the address, or one that does no harm where the access is out of bounds. The epoch has three counters: barriers of the
 block (bits 0 to 15), of the warp (16 to 31), of the grid (32 to 47). Runs on raised kernels, before any optimisation.
 Accesses to private memory are checked for bounds only; memory that nobody writes is left alone.
@@ -45,7 +45,7 @@ from threadloom.par.result_types import size_bytes
 from threadloom.par.text import print_op
 from threadloom.source import Loc, excerpt
 
-SITE = Struct((PTR, PTR, I32, I32, I32, I32))  # file, text, line, bytes, kind, object
+SITE = Struct((PTR, PTR, I32, I32, I32, I32, I32))  # file, text, line, bytes, kind, object, the runtime's number
 _KINDS = {Kind.READ: 0, Kind.WRITE: 1, Kind.ATOMIC: 2}
 _BARRIER, _WARP, _GRID = 1, 1 << 16, 1 << 32
 
@@ -180,8 +180,8 @@ class _Kernel:
         name = f"loom.check.site.{self.sites}"
         self.sites += 1
         fields = [f"ptr {self._text(loc.file).text}", f"ptr {self._text(_shown(op)).text}", f"i32 {loc.line}",
-                  f"i32 {size_bytes(access.type)}", f"i32 {_KINDS[access.kind]}", f"i32 {number}"]  # fmt: skip
-        self.editor.additions.global_(name, SITE, "{ " + ", ".join(fields) + " }", constant=True)
+                  f"i32 {size_bytes(access.type)}", f"i32 {_KINDS[access.kind]}", f"i32 {number}", "i32 0"]  # fmt: skip
+        self.editor.additions.global_(name, SITE, "{ " + ", ".join(fields) + " }")
         return Const(PTR, f"@{name}")
 
     def _text(self, string: str) -> Const:

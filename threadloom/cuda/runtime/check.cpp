@@ -27,19 +27,32 @@ struct Site {  // written by instrument.py
   const char* file;
   const char* text;
   int line, bytes, kind, object;
+  int number;  // in State::sites; 0: not yet there
 };
 enum Kind { Read, Write, Atomic };
 
-struct Record {
-  const Site* site = nullptr;  // null: nobody yet
-  unsigned block = 0;
-  unsigned short thread = 0, barrier = 0, warp = 0, grid = 0;
-  unsigned char bytes = 0;  // which of the cell's bytes
+// Who accessed a cell, and when, in one word: block : 24, thread : 10, barrier : 14, warp's barrier : 8, grid's : 8 (the
+// counters wrap; equal words are the same thread between the same barriers).
+struct Who {
+  unsigned long long bits = 0;
+
+  unsigned block() const { return (unsigned)(bits >> 40); }
+  unsigned thread() const { return (unsigned)(bits >> 30) & 1023; }
+  unsigned barrier() const { return (unsigned)(bits >> 16) & 0x3fff; }
+  unsigned warp() const { return (unsigned)(bits >> 8) & 255; }
+  unsigned grid() const { return (unsigned)bits & 255; }
 };
 
-struct Cell {
-  Record write, reads[2];
-  unsigned char initialised = 0;
+struct Record {
+  Who who;
+  unsigned site = 0;  // 0: nobody yet
+};
+
+// Half a cache line: the last write and two reads since.
+struct alignas(32) Cell {
+  Who write, read[2];
+  unsigned short write_site = 0, read_site[2] = {0, 0};
+  bool initialised = false;
 };
 
 // A page of memory: one cell per 4 bytes, or per byte once a smaller access has come.
@@ -63,8 +76,11 @@ struct BlockState {
 
 struct State {
   std::unordered_map<uintptr_t, Page> pages;
-  uintptr_t last_number = ~(uintptr_t)0;
-  Page* last_page = nullptr;
+  struct Cached {
+    uintptr_t number = ~(uintptr_t)0;
+    Page* page = nullptr;
+  } cached[256];
+  std::vector<const Site*> sites{nullptr};
   unsigned launch = 0;
   const char* kernel = "";
   BlockState block;
@@ -73,10 +89,9 @@ struct State {
   alignas(64) char harmless[4096];
 };
 
-State& state() {
-  static State* all = new State;
-  return *all;
-}
+State* the_state = nullptr;  // from the first launch of an instrumented kernel on
+
+inline State& state() { return *the_state; }
 
 std::string quoted(const std::string& text) {
   std::string out = "\"";
@@ -133,96 +148,117 @@ std::string at(const Site& site) { return std::string(site.file) + ":" + std::to
 
 const char* verb(const Site& site) { return site.kind == Read ? "reads" : site.kind == Write ? "writes" : "updates"; }
 
-bool unordered(const Record& a, const Record& b) {
-  if (a.block != b.block) return a.grid == b.grid;
-  if (a.thread == b.thread || a.barrier != b.barrier) return false;
-  return !(a.thread / 32 == b.thread / 32 && a.warp != b.warp);
+bool unordered(Who a, Who b) {
+  if (a.block() != b.block()) return a.grid() == b.grid();
+  if (a.thread() == b.thread() || a.barrier() != b.barrier()) return false;
+  return !(a.thread() / 32 == b.thread() / 32 && a.warp() != b.warp());
 }
 
-void compare(const Record& old, const Record& now) {
-  if (!old.site || !(old.bytes & now.bytes)) return;
-  if (old.site->kind == Read && now.site->kind == Read) return;
-  if (old.site->kind == Atomic && now.site->kind == Atomic) return;
-  if (!unordered(old, now)) return;
-  std::string message = at(*old.site) + ": thread " + std::to_string(old.thread) + " of block " + std::to_string(old.block) + " " +
-                        verb(*old.site) + " what thread " + std::to_string(now.thread) + " of block " + std::to_string(now.block) + " " +
-                        verb(*now.site) + " at " + at(*now.site) + ", and nothing orders the two";
-  report(key("race", old.site, now.site), "race", message, place(*old.site) + ", " + place(*now.site));
+__attribute__((noinline)) void compare(const Record& old, const Record& now) {
+  const Site &before = *state().sites[old.site], &here = *state().sites[now.site];
+  if (before.kind == Read && here.kind == Read) return;
+  if (before.kind == Atomic && here.kind == Atomic) return;
+  if (!unordered(old.who, now.who)) return;
+  std::string message = at(before) + ": thread " + std::to_string(old.who.thread()) + " of block " + std::to_string(old.who.block()) + " " +
+                        verb(before) + " what thread " + std::to_string(now.who.thread()) + " of block " + std::to_string(now.who.block()) +
+                        " " + verb(here) + " at " + at(here) + ", and nothing orders the two";
+  report(key("race", &before, &here), "race", message, place(before) + ", " + place(here));
 }
 
-void remember_read(Cell& cell, const Record& now) {
-  for (Record& slot : cell.reads)
-    if (!slot.site || (slot.block == now.block && slot.thread == now.thread)) {
-      slot = now;
-      return;
-    }
-  Record& a = cell.reads[0];
-  Record& b = cell.reads[1];
-  if (a.block == b.block && now.block != a.block) b = now;  // a reader of another block conflicts with more writers
-  else if (a.block == now.block && a.barrier != now.barrier) a = now;
-  else if (b.block == now.block && b.barrier != now.barrier) b = now;
+// Cheap proof that two accesses are in order: the same block, and the same thread or a barrier between.
+inline bool surely_ordered(Who old, Who now) {
+  unsigned long long differ = old.bits ^ now.bits;
+  return differ >> 40 == 0 && ((differ >> 16 & 0x3fff) != 0 || (differ >> 30 & 1023) == 0);
 }
 
-Page& page_of(uintptr_t number) {
+inline bool same_thread(Who a, Who b) { return a.bits >> 30 == b.bits >> 30; }
+
+inline void remember_read(Cell& cell, const Record& now) {
+  Who a = cell.read[0], b = cell.read[1];
+  int slot = -1;
+  if (!cell.read_site[0] || same_thread(a, now.who)) slot = 0;  // of one thread the last read will do
+  else if (!cell.read_site[1] || same_thread(b, now.who)) slot = 1;
+  else if (a.block() == b.block() && now.who.block() != a.block()) slot = 1;  // a reader of another block meets more writers
+  else if (a.block() == now.who.block() && a.barrier() != now.who.barrier()) slot = 0;
+  else if (b.block() == now.who.block() && b.barrier() != now.who.barrier()) slot = 1;
+  if (slot >= 0) cell.read[slot] = now.who, cell.read_site[slot] = (unsigned short)now.site;
+}
+
+__attribute__((noinline)) void renew(Page& page) {
+  page.cells.assign((size_t)1 << (page_bits - page.shift), Cell());
+  page.launch = state().launch;
+}
+
+inline Page& page_of(uintptr_t number) {
   State& s = state();
-  if (number != s.last_number) {
-    s.last_page = &s.pages[number];
-    s.last_number = number;
+  State::Cached& cached = s.cached[number & 255];
+  if (cached.number != number) {
+    cached.page = &s.pages[number];  // nodes of the map stay where they are
+    cached.number = number;
   }
-  Page& page = *s.last_page;
-  if (page.cells.empty() || page.launch != s.launch) {
-    page.cells.assign((size_t)1 << (page_bits - page.shift), Cell());
-    page.launch = s.launch;
-  }
+  Page& page = *cached.page;
+  if (page.launch != s.launch) renew(page);
   return page;
 }
 
-void refine(Page& page) {
+__attribute__((noinline)) void refine(Page& page) {
   std::vector<Cell> fine((size_t)1 << page_bits);
-  for (size_t i = 0; i < fine.size(); i++) {
-    const Cell& old = page.cells[i / 4];
-    fine[i] = old;
-    unsigned bit = 1u << (i % 4);
-    Record* records[] = {&fine[i].write, &fine[i].reads[0], &fine[i].reads[1]};
-    for (Record* record : records) {
-      record->bytes = record->bytes & bit ? 1 : 0;
-      if (!record->bytes) record->site = nullptr;
-    }
-    fine[i].initialised = old.initialised & bit ? 1 : 0;
-  }
+  for (size_t i = 0; i < fine.size(); i++) fine[i] = page.cells[i / 4];
   page.cells.swap(fine);
   page.shift = 0;
 }
 
-void touch(Cell& cell, const Record& now, bool shared, const char* object) {
-  if (now.site->kind != Write && shared && (cell.initialised & now.bytes) != now.bytes)
-    report(key("uninitialised", now.site, now.site), "uninitialised",
-           at(*now.site) + ": thread " + std::to_string(now.thread) + " of block " + std::to_string(now.block) +
-               " reads shared memory of '" + object + "' that nobody has written",
-           place(*now.site));
-  compare(cell.write, now);
-  if (now.site->kind == Read) {
-    remember_read(cell, now);
-    return;
-  }
-  compare(cell.reads[0], now);
-  compare(cell.reads[1], now);
-  cell.write = now;
-  cell.reads[0] = cell.reads[1] = Record();
-  cell.initialised |= now.bytes;
+__attribute__((noinline)) void uninitialised(const Record& now, const char* object) {
+  const Site& site = *state().sites[now.site];
+  report(key("uninitialised", &site, &site), "uninitialised",
+         at(site) + ": thread " + std::to_string(now.who.thread()) + " of block " + std::to_string(now.who.block()) +
+             " reads shared memory of '" + object + "' that nobody has written",
+         place(site));
 }
 
-void touch_all(uintptr_t address, Record now, bool shared, const char* object) {
-  uintptr_t end = address + now.site->bytes;
+inline void touch(Cell& cell, const Record& now, int kind, bool shared, const char* object) {
+  if (kind != Write && shared && !cell.initialised) uninitialised(now, object);
+  if (cell.write_site && !surely_ordered(cell.write, now.who)) compare({cell.write, cell.write_site}, now);
+  if (kind == Read) {
+    if (cell.read[0].bits != now.who.bits || !cell.read_site[0]) remember_read(cell, now);
+    return;
+  }
+  for (int i = 0; i < 2; i++)
+    if (cell.read_site[i] && !surely_ordered(cell.read[i], now.who)) compare({cell.read[i], cell.read_site[i]}, now);
+  cell.write = now.who, cell.write_site = (unsigned short)now.site;
+  cell.read_site[0] = cell.read_site[1] = 0;
+  cell.initialised = true;
+}
+
+inline void touch_all(uintptr_t address, const Record& now, const Site& site, bool shared, const char* object) {
+  uintptr_t end = address + site.bytes;
   while (address < end) {
     Page* page = &page_of(address >> page_bits);
     size_t offset = address & (((uintptr_t)1 << page_bits) - 1);
     if (page->shift == 2 && (offset % 4 != 0 || end - address < 4)) refine(*page);
-    size_t width = (size_t)1 << page->shift;
-    now.bytes = (unsigned char)((1u << width) - 1);
-    touch(page->cells[offset >> page->shift], now, shared, object);
-    address += width;
+    touch(page->cells[offset >> page->shift], now, site.kind, shared, object);
+    address += (size_t)1 << page->shift;
   }
+}
+
+// Most accesses: four bytes whose cell is at hand and has nothing new to learn. False: take the long way.
+inline bool known_read(State& s, uintptr_t address, Who now, bool shared) {
+  const State::Cached& cached = s.cached[(address >> page_bits) & 255];
+  if (cached.number != address >> page_bits || cached.page->launch != s.launch || cached.page->shift != 2) return false;
+  const Cell& cell = cached.page->cells[(address & (((uintptr_t)1 << page_bits) - 1)) >> 2];
+  if ((shared && !cell.initialised) || (cell.write_site && !surely_ordered(cell.write, now))) return false;
+  if (!cell.read_site[0]) return false;
+  unsigned long long first = cell.read[0].bits ^ now.bits, second = cell.read[1].bits ^ now.bits;
+  if (first == 0) return true;
+  // Two other threads of this block have read it between the same barriers: a third adds nothing.
+  return cell.read_site[1] && ((first | second) & 0xffffff003fffffffull) == 0 && first >> 30 && second >> 30;
+}
+
+__attribute__((noinline)) void number_site(Site& site) {
+  State& s = state();
+  site.number = (int)s.sites.size();
+  if (site.number < 65535) s.sites.push_back(&site);
+  else site.number = 65534;  // a program with more accesses than that shares the last one's name
 }
 
 void out_of_bounds(const Site& site, const char* object, long long offset, long long bytes, const std::string& who) {
@@ -246,8 +282,8 @@ std::string who(unsigned thread) {
 }  // namespace
 
 void loom::check_divergent(const char* file, int line) {
-  if (!state().launch) return;  // the program is not being checked
-  Site site{file, "", line, 0, Read, -1};
+  if (!the_state) return;  // the program is not being checked
+  Site site{file, "", line, 0, Read, -1, 0};
   report(std::string("divergent ") + at(site), "divergent-barrier",
          at(site) + ": __syncthreads() was reached by a part of the threads of a block only", place(site));
   fflush(stdout);
@@ -257,8 +293,12 @@ void loom::check_divergent(const char* file, int line) {
 
 extern "C" {
 
+extern int loom_thread_limit __attribute__((weak));  // of the compiled kernels (targets/cpu/outline.py)
+
 void __loom_check_launch(const char* kernel) {
+  if (!the_state) the_state = new State;
   State& s = state();
+  if (&loom_thread_limit) loom_thread_limit = 1;
   s.launch++;
   s.kernel = kernel;
   s.block.index = ~0u;
@@ -291,7 +331,7 @@ void __loom_check_object(void*, int number, const char* base, long long bytes, c
   if (loom::owner_of(base, &start, &size)) object.base = start, object.bytes = (long long)size;
 }
 
-void* __loom_check_access(void*, int thread, long long epoch, char* address, const Site* site) {
+void* __loom_check_access(void*, int thread, long long epoch, char* address, Site* site) {
   State& s = state();
   bool shared = false;
   const char* name = "";
@@ -309,10 +349,14 @@ void* __loom_check_access(void*, int thread, long long epoch, char* address, con
   } else if (const Object* object = shared_object(address)) {
     shared = true, name = object->name;
   }
+  if (!site->number) number_site(*site);
   Record now;
-  now.site = site, now.block = s.block.index, now.thread = (unsigned short)thread;
-  now.barrier = epoch & 0xffff, now.warp = epoch >> 16 & 0xffff, now.grid = epoch >> 32 & 0xffff;
-  touch_all((uintptr_t)address, now, shared, name);
+  unsigned long long counters = (unsigned long long)(epoch & 0x3fff) << 16 | (epoch >> 16 & 255) << 8 | (epoch >> 32 & 255);
+  now.who.bits = (unsigned long long)s.block.index << 40 | (unsigned long long)(thread & 1023) << 30 | counters;
+  now.site = (unsigned)site->number;
+  if (site->kind == Read && site->bytes == 4 && !((uintptr_t)address & 3) && known_read(s, (uintptr_t)address, now.who, shared))
+    return address;
+  touch_all((uintptr_t)address, now, *site, shared, name);
   return address;
 }
 
@@ -325,6 +369,7 @@ void* __loom_check_private(char* base, long long bytes, char* address, const Sit
 // What was found since the last call, one JSON object per line; for callers that stay in the process.
 const char* __loom_check_take() {
   static std::string text;
+  if (!the_state) return "";
   State& s = state();
   text.clear();
   for (const std::string& finding : s.findings) text += finding + "\n";
