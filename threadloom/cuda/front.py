@@ -38,6 +38,10 @@ _DEVICE = (
 )  # fmt: skip
 
 
+# Without -O nvcc does not optimise host code, so programs that overflow or alias there are used to getting away with it.
+_HOST = ("-fwrapv", "-fno-strict-aliasing")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What of a compiler's command line concerns one translation unit."""
@@ -87,7 +91,7 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
     contract = () if options.contract else ("-ffp-contract=off",)
     with clang_readable(path) as (source, include):
-        host = [*include, *common, *options.host_only, *options.warnings, source]
+        host = [*include, *common, *_HOST, *options.host_only, *options.warnings, source]
         device = [*include, *common, *_DEVICE, *contract, source]
         with ThreadPoolExecutor(2) as pool:
             runs = [pool.submit(compiler.run, arguments, options.cwd) for arguments in (host, device)]

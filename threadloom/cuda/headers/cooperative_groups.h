@@ -19,6 +19,10 @@ class thread_block {
   __device__ dim3 dim_threads() const { return group_dim(); }
 };
 LOOM_DEVICE thread_block this_thread_block() { return thread_block(); }
+/* Scratch memory for tiles of several warps: nothing is needed here. */
+template <unsigned threads = 1024> struct block_tile_memory {};
+template <unsigned threads> LOOM_DEVICE thread_block this_thread_block(block_tile_memory<threads>&) { return thread_block(); }
+LOOM_DEVICE unsigned __loom_warps() { return (blockDim.x * blockDim.y * blockDim.z + 31) / 32; }
 
 class grid_group {
  public:

@@ -114,6 +114,13 @@ cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void*, size_t, unsigned) {
   return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
+cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID, const cudaStreamAttrValue*) {
+  return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID, cudaStreamAttrValue* value) {
+  memset(value, 0, sizeof *value);
+  return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+}
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return result(enqueue(stream, [=] { function(data); }));
 }

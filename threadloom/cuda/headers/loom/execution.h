@@ -42,7 +42,7 @@ __host__ __device__ __attribute__((noreturn)) void __loom_trap() __asm__("loom.t
   extern "C" LOOM_TOGETHER unsigned long long __loom_shfl64_##kind(unsigned, unsigned long long, int, int)           \
       __asm__("loom.shfl.sync." #kind ".i64");                                                                       \
   template <class T> LOOM_HOST_DEVICE T __loom_shuffle_##kind(unsigned mask, T value, int lane, int width) {         \
-    static_assert(sizeof(T) <= 8, "a shuffled value has at most 8 bytes");                                           \
+    static_assert(sizeof(T) <= 32, "a shuffled value has at most 32 bytes");                                         \
     T result;                                                                                                        \
     if constexpr (sizeof(T) <= 4) {                                                                                  \
       unsigned bits = 0;                                                                                             \
@@ -50,10 +50,13 @@ __host__ __device__ __attribute__((noreturn)) void __loom_trap() __asm__("loom.t
       bits = __loom_shfl_##kind(mask, bits, lane, width);                                                            \
       __builtin_memcpy(&result, &bits, sizeof(T));                                                                   \
     } else {                                                                                                         \
-      unsigned long long bits = 0;                                                                                   \
-      __builtin_memcpy(&bits, &value, sizeof(T));                                                                    \
-      bits = __loom_shfl64_##kind(mask, bits, lane, width);                                                          \
-      __builtin_memcpy(&result, &bits, sizeof(T));                                                                   \
+      unsigned long long bits[(sizeof(T) + 7) / 8] = {};                                                             \
+      __builtin_memcpy(bits, &value, sizeof(T));                                                                     \
+      bits[0] = __loom_shfl64_##kind(mask, bits[0], lane, width);                                                    \
+      if constexpr (sizeof(T) > 8) bits[1] = __loom_shfl64_##kind(mask, bits[1], lane, width);                       \
+      if constexpr (sizeof(T) > 16) bits[2] = __loom_shfl64_##kind(mask, bits[2], lane, width);                      \
+      if constexpr (sizeof(T) > 24) bits[3] = __loom_shfl64_##kind(mask, bits[3], lane, width);                      \
+      __builtin_memcpy(&result, bits, sizeof(T));                                                                    \
     }                                                                                                                \
     return result;                                                                                                   \
   }
