@@ -75,7 +75,7 @@ class Signature:
         from threadloom.cuda.entry import ENTRY_PREFIX
 
         text = demangle(stub.kernel)
-        types = _parameter_texts(text)
+        types = parameter_texts(text)
         if len(types) != len(stub.argument_bytes):
             types = [""] * len(stub.argument_bytes)
         parameters = tuple(_parameter(stub, index, types[index]) for index in range(len(types)))
@@ -298,7 +298,7 @@ def demangle(symbol: str) -> str:
     return symbol
 
 
-def _parameter_texts(text: str) -> list[str]:
+def parameter_texts(text: str) -> list[str]:
     """The parameter types of a demangled declaration."""
     start, depth = -1, 0
     for index, char in enumerate(text):
