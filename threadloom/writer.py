@@ -53,5 +53,9 @@ class Writer:
         """Forget everything from the place `mark` on."""
         del self._lines[mark:]
 
+    def replace(self, mark: int, text: str) -> None:
+        """Another text for the line at the place `mark`, as deep as the writer is now."""
+        self._lines[mark] = " " * (self._indent * self._depth) + text
+
     def text(self) -> str:
         return "\n".join(self._lines) + "\n"
