@@ -237,36 +237,49 @@ def identity(x):
     return x
 
 
-def matmul_cases() -> list[Case]:
+def matmul_case(M, N, K, act=None, repeats=0, sets=1) -> Case:
     import threadloom as tl
     from examples.matmul import matmul
 
-    def case(M, N, K, act=None, repeats=0, sets=1):
-        made = [
-            dict(a=torch.randn(M, K, device="cuda").bfloat16(), b=torch.randn(K, N, device="cuda").bfloat16(),
-                 bias=torch.randn(N, device="cuda"), out=torch.empty(M, N, device="cuda", dtype=torch.bfloat16))
-            for _ in range(sets)
-        ]  # fmt: skip
-        kernel = matmul.tile(T=tl.bf16, **({"act": act} if act else {}))
-        if not repeats:
-            return Case(
-                f"matmul {M}x{N}x{K}",
-                kernel,
-                made,
-                {},
-                lambda s: (s["a"].double() @ s["b"].double() + s["bias"]).relu(),
-            )
-        for s in made:
-            s["bias"].zero_()
-        blas = [torch.empty_like(s["out"]) for s in made]
-        peers = {"cublas": lambda i: torch.matmul(made[i % sets]["a"], made[i % sets]["b"], out=blas[i % sets])}
-        tiles = ("m128n256k64w2", "m128n192k64w2", "m256n128k64w2", "m128n128k64w2")
-        label, work = f"matmul bf16 {M}x{N}x{K}", 2.0 * M * N * K
-        return Case(label, kernel, made, {}, lambda s: s["a"] @ s["b"], peers, work, False, repeats, tiles=tiles)
+    made = [
+        dict(a=torch.randn(M, K, device="cuda").bfloat16(), b=torch.randn(K, N, device="cuda").bfloat16(),
+             bias=torch.randn(N, device="cuda"), out=torch.empty(M, N, device="cuda", dtype=torch.bfloat16))
+        for _ in range(sets)
+    ]  # fmt: skip
+    kernel = matmul.tile(T=tl.bf16, **({"act": act} if act else {}))
+    if not repeats:
+        return Case(
+            f"matmul {M}x{N}x{K}", kernel, made, {}, lambda s: (s["a"].double() @ s["b"].double() + s["bias"]).relu()
+        )
+    for s in made:
+        s["bias"].zero_()
+    blas = [torch.empty_like(s["out"]) for s in made]
+    peers = {"cublas": lambda i: torch.matmul(made[i % sets]["a"], made[i % sets]["b"], out=blas[i % sets])}
+    tiles = ("m128n256k64w2", "m128n192k64w2", "m256n128k64w2")
+    label, work = f"matmul bf16 {M}x{N}x{K}", 2.0 * M * N * K
+    return Case(label, kernel, made, {}, lambda s: s["a"] @ s["b"], peers, work, False, repeats, tiles=tiles)
 
+
+def matmul_cases() -> list[Case]:
     small = [(64, 64, 24), (1, 232, 104), (1, 229, 104), (257, 264, 200), (384, 320, 200), (1024, 1536, 512)]
-    cases = [case(*s) for s in small]
-    return [*cases, case(8192, 8192, 8192, identity, 4, 2), case(4096, 4096, 4096, identity, 16, 3)]
+    cases = [matmul_case(*s) for s in small]
+    large = [matmul_case(8192, 8192, 8192, identity, 4, 2), matmul_case(4096, 4096, 4096, identity, 16, 3)]
+    return [*cases, *large]
+
+
+def llama_cases() -> list[Case]:
+    """The layers of LLAMA3 8B and 70B at 4096 tokens."""
+    shapes = (
+        (6144, 4096),
+        (4096, 4096),
+        (28672, 4096),
+        (4096, 14336),
+        (10240, 8192),
+        (8192, 8192),
+        (57344, 8192),
+        (8192, 28672),
+    )
+    return [matmul_case(4096, n, k, identity, 4, 2) for n, k in shapes]
 
 
 def attention_cases() -> list[Case]:
@@ -309,7 +322,7 @@ def attention_cases() -> list[Case]:
     small = [(2, 4, 2, 300, 300, 128, 0), (2, 4, 2, 300, 300, 128, 1), (1, 2, 2, 1000, 1000, 64, 1),
              (1, 2, 1, 250, 77, 96, 1), (1, 2, 1, 77, 250, 80, 1), (1, 2, 2, 128, 512, 256, 0)]  # fmt: skip
     wide = ("m128n128w2", "m128n160w2", "m128n176w2", "m128n96w2")
-    narrow = ("m128n128w2", "m128n192w2", "m128n176w2")
+    narrow = ("m192n128w3", "m192n112w3", "m128n192w2", "m128n176w2")
     return [
         *[case(*s) for s in small],
         case(4, 16, 16, 4096, 4096, 128, 0, 8, 2, wide),
@@ -370,7 +383,7 @@ def row_cases() -> list[Case]:
     return [*small, *[case(name, 16384, 4096, 8) for name in operators]]
 
 
-OPS = {"matmul": matmul_cases, "attention": attention_cases, "rows": row_cases}
+OPS = {"matmul": matmul_cases, "llama": llama_cases, "attention": attention_cases, "rows": row_cases}
 
 
 def main() -> None:

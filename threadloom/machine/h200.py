@@ -128,6 +128,7 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("register_slots", 1),  # the emitter does not rename registers over iterations
     ("producer_regs", 40),  # measured: 24 spill as soon as a position needs a division
     ("producer_warps", 4),
+    ("staging_bytes", 16 * 1024),  # of a worker's results on their way out: two boxes of 16 rows for each warp
     ("worker_warps", 4),
     ("smem_reserved_bytes", 1024),  # barriers and alignment
     ("max_cluster", 8),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from threadloom.errors import InternalError
-from threadloom.machine.model import Device
+from threadloom.machine.model import Completion, Device
 from threadloom.sched.align_workers import align_workers
 from threadloom.sched.assemble import assemble
 from threadloom.sched.bounds import UNBOUNDED, choose_slots, lower_bounds
@@ -60,6 +60,7 @@ class Candidate:
     problems: dict[int, Problem]
     grid: Grid
     bounds: dict[int, dict[str, int]]
+    ahead: frozenset[str] = frozenset()  # tiles with a second slot, loaded while the EU still works on its last tile
     floor_ns: float = 0.0  # no schedule of this partition is faster
     schedules: dict[int, Modulo] | None = None
     predicted_ns: float = 0.0
@@ -90,6 +91,14 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     parallel = frozenset(a for a in grid_axes(graph) if a not in partition.sequential)
     costs = Costs(graph, placement, sizes, device, tiles, context.measured, parallel)
     problems = {loop.id: build(loop.id, graph, placement, costs, spaces[loop.id]) for loop in graph.loops}
+    ahead = _loaded_ahead(graph, placement, tiles) if device.arch != "cpu" else frozenset()
+    if ahead:
+        spaces = free_spaces(graph, placement, device, tiles, ahead)
+        roomy = {loop.id: build(loop.id, graph, placement, costs, spaces[loop.id]) for loop in graph.loops}
+        if all(_two_slots(p) for p in roomy.values() if p.loop != 0):
+            problems = roomy
+        else:
+            ahead = frozenset()
     bounds = {loop: lower_bounds(problem) for loop, problem in problems.items()}
     for found in bounds.values():
         worst = max(found, key=lambda name: found[name], default="")
@@ -99,9 +108,28 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     if grid.uneven:  # tiles of equal length are neighbours, so that their order can go from long to short
         rest = tuple(a for a in partition.order if a not in grid.walked)
         partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=1)
-    made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds)
+    if grid.tiles <= device.eu_count:
+        ahead = frozenset()  # no EU has a next tile
+    made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds, ahead)
     made.floor_ns = _time(made, _at_bounds(problems, bounds))
     return made
+
+
+def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap) -> frozenset[str]:
+    """Tiles of the grid body that the copy engine loads: with two slots, the next tile's load need not wait."""
+    return frozenset(
+        p.tile
+        for p in placement.places.values()
+        if p.shared and _home(tiles, p.tile, graph) == 0 and tiles.tile(p.tile).producers
+        and all(placement.units[t].seu.completion is Completion.MBARRIER for t in tiles.tile(p.tile).producers)
+    )  # fmt: skip
+
+
+def _two_slots(problem: Problem) -> bool:
+    """Whether every buffer that a copy engine fills gets at least two slots."""
+    slots = choose_slots(problem)
+    loaded = [p.name for p in problem.pools if problem.nodes[p.producer].seu.completion is Completion.MBARRIER]
+    return slots is not None and all(slots[name] >= 2 for name in loaded)
 
 
 def _shortage(
@@ -155,6 +183,8 @@ def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
         problem = made.problems[loop.id]
         if inner_loops(loop) or loop.id == 0:
             slots = choose_slots(problem, depth=1)
+            if slots is not None:
+                slots |= {p.name: 2 for p in problem.pools if p.tile in made.ahead and loop.id == 0}
             planned = None if slots is None else serial(problem, slots)
         else:
             planned = scheduler(problem)
@@ -183,8 +213,10 @@ def program_of(
 # ---------------------------------------------------------------- memory by live range
 
 
-def free_spaces(graph: TaskGraph, placement: Placement, device: Device, tiles: TileMap) -> dict[int, tuple[Space, ...]]:
-    """Per loop what is left of each memory for buffers whose instances that loop makes.
+def free_spaces(
+    graph: TaskGraph, placement: Placement, device: Device, tiles: TileMap, ahead: frozenset[str] = frozenset()
+) -> dict[int, tuple[Space, ...]]:
+    """Per loop what is left of each memory for buffers whose instances that loop makes; `ahead`: tiles with two slots.
 
     Buffers of the EU's memory are never shared, so each loop gets what other loops' buffers (one slot each) leave.
     Registers are: only what lives across the loop counts against it.
@@ -196,7 +228,8 @@ def free_spaces(graph: TaskGraph, placement: Placement, device: Device, tiles: T
             if device.arch == "cpu" and memory.name != "l3":
                 continue  # placement has seen to it; only the last level can overflow
             if memory.per == "eu":
-                used = _outside_bytes(graph, placement, tiles, loop.id, Space(memory.name, "", 0, memory.granule_bytes))
+                space = Space(memory.name, "", 0, memory.granule_bytes)
+                used = _outside_bytes(graph, placement, tiles, loop.id, space, ahead)
                 free = int(memory.capacity_bytes.value) - used
                 if memory.name == "smem":
                     free -= int(device.fact("smem_reserved_bytes", 0))
@@ -207,12 +240,15 @@ def free_spaces(graph: TaskGraph, placement: Placement, device: Device, tiles: T
     return result
 
 
-def _outside_bytes(graph: TaskGraph, placement: Placement, tiles: TileMap, loop: int, space: Space) -> int:
-    """One slot of each buffer of the memory that another loop makes, or that is carried."""
+def _outside_bytes(
+    graph: TaskGraph, placement: Placement, tiles: TileMap, loop: int, space: Space, ahead: frozenset[str]
+) -> int:
+    """One slot (two for `ahead`) of each buffer of the memory that another loop makes, or that is carried."""
     total = 0
     for held in placement.places.values():
         if held.space == space.name and (held.carried or _home(tiles, held.tile, graph) != loop):
-            total += space.taken(held.bytes_per_slot, 1) * (1 if held.shared else len(_workers(placement)))
+            copies = 1 if held.shared else len(_workers(placement))
+            total += space.taken(held.bytes_per_slot, 1 + (held.tile in ahead)) * copies
     return total
 
 

@@ -253,7 +253,22 @@ def _place(
     own_parts = sizes.split in tile.type.axes and all(units[t.name].split for t in (*producers, *users))
     shared = space == "smem" and not own_parts
     most = int(device.fact("register_slots", 0)) if space == "reg" else 0
+    if layout == "swizzle-128":
+        full = _swizzled_bytes(tile, producers, sizes) or full
+    if layout == "staging":  # goes through in pieces
+        share = min(share, int(device.fact("staging_bytes", share)))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
+
+
+def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes) -> int:
+    """Bytes of a tile in panels of 128 bytes along the contiguous axis, its rows in eights (0: unknown)."""
+    for op in (o for t in producers for o in t.ops if isinstance(o, Load) and o.subscripts):
+        column = next((t.axis for t in op.subscripts[-1].terms if t.axis in tile.type.axes), None)
+        if column is not None:
+            rows = sizes.elems(tuple(a for a in tile.type.axes if a != column))
+            row_bytes = tile.type.dtype.bytes_for(sizes.extent(column))
+            return -(-rows // 8) * 8 * -(-row_bytes // 128) * 128
+    return 0
 
 
 def _gpu_place(

@@ -115,8 +115,9 @@ def _direct_tensors(plan: KernelPlan) -> tuple[str, ...]:
 def _emit_body(w: Writer, plan: KernelPlan) -> int:
     """The kernel's body; returns the bytes of dynamic shared memory it uses."""
     program = plan.program
-    w.line("extern __shared__ u8 raw[];")
-    w.line(f"const u32 smem = (smem_address(raw) + {ALIGN_BYTES - 1}) & ~{ALIGN_BYTES - 1}u;")
+    w.line(f"extern __shared__ __align__({ALIGN_BYTES}) u8 raw[];")
+    w.line("const u32 smem = smem_address(raw);")
+    w.line(f"if (smem % {ALIGN_BYTES}) __trap();  // swizzled tiles would be scrambled")
     at = 0
     for b in program.buffers:
         if b.space != "smem":
@@ -147,7 +148,7 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     scope = Scope(w)
     Places(plan, scope, worker=False).declare_grid(plan.loop(0))
     _emit_roles(w, plan)
-    return at + ALIGN_BYTES
+    return at
 
 
 def _arrives_by_copy(plan: KernelPlan, signal: str) -> bool:

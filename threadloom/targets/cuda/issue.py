@@ -162,7 +162,8 @@ def _store(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     for op in task.ops:
         if instr.method is Method.BULK_COPY:
             staging = e.plan.staging(op.value.name)
-            emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name))
+            packed = e.scope.registers[op.value.name]
+            emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name), packed)
         elif isinstance(op, tile.Store | tile.AtomicAdd):
             copy.emit_store(e.scope, op, e.plan.facts[op.tensor], e.plan.layouts.get(op.value.name, uniform()))
 

@@ -168,7 +168,7 @@ class KernelPlan:
         op = self.store_of(value)
         column = self.contiguous_axis(op)
         row = next(a for a in op.value.type.axes if a != column)
-        return staging_of(staging_name(b.tile), self.layouts[value], row, column)
+        return staging_of(staging_name(b.tile), self.layouts[value], row, column, b.bytes_per_slot)
 
     def store_of(self, value: str) -> tile.Store:
         stores = (o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store))

@@ -28,6 +28,7 @@ class Staging:
     column_axis: str
     rows: int
     columns: int
+    bytes: int  # of shared memory that the worker has for it
 
     @property
     def box_columns(self) -> int:
@@ -42,12 +43,31 @@ class Staging:
 
     @property
     def blocks(self) -> int:
-        """64-row blocks below each other, and boxes beside each other, as (rows, columns)."""
+        """64-row blocks below each other."""
         return self.rows // (BOX_ROWS * WARPS)
+
+    @property
+    def boxes(self) -> list[tuple[int, int]]:
+        """(block, panel) of a warp's boxes."""
+        return [(block, panel) for block in range(self.blocks) for panel in range(self.columns // self.box_columns)]
+
+    @property
+    def room(self) -> int:
+        """How many of a warp's boxes the shared memory holds at once."""
+        return max(1, self.bytes // (WARPS * self.box_bytes))
+
+    @property
+    def in_pieces(self) -> bool:
+        return self.room < len(self.boxes)
+
+    def source(self, packed: str, block: int, panel: int) -> str:
+        """C expression of the first packed register of a box."""
+        at = (block * self.columns + panel * self.box_columns) // 4  # a thread has columns / 2 pairs of 2 row halves
+        return f"{packed} + {at}" if at else packed
 
     def box(self, block: int, panel: int) -> str:
         """C expression of the address of this warp's box."""
-        at = (block * (self.columns // self.box_columns) + panel) * WARPS * self.box_bytes
+        at = self.boxes.index((block, panel)) % self.room * WARPS * self.box_bytes
         return (
             f"{self.base} + {at} + warp_in_group * {self.box_bytes}"
             if at
@@ -55,18 +75,15 @@ class Staging:
         )
 
 
-def staging_of(base: str, layout: Layout, row_axis: str, column_axis: str) -> Staging:
-    return Staging(base, row_axis, column_axis, layout.extent(row_axis), layout.extent(column_axis))
+def staging_of(base: str, layout: Layout, row_axis: str, column_axis: str, bytes_: int) -> Staging:
+    return Staging(base, row_axis, column_axis, layout.extent(row_axis), layout.extent(column_axis), bytes_)
 
 
 def emit_stage(scope: Scope, staging: Staging, packed: Registers) -> None:
-    """Write this warp's rows from packed registers."""
-    per_block = staging.columns  # elements of a thread: columns / 2 pairs of 2 row halves
-    for block in range(staging.blocks):
-        for panel in range(staging.columns // staging.box_columns):
-            at = (block * per_block + panel * staging.box_columns) // 4
-            source = f"{packed.name} + {at}" if at else packed.name
-            scope.writer.line(f"stage_box<{staging.box_columns}>({staging.box(block, panel)}, {source});")
+    """Write this warp's rows from packed registers; nothing where they go in pieces (they do so with the stores)."""
+    for block, panel in () if staging.in_pieces else staging.boxes:
+        source = staging.source(packed.name, block, panel)
+        scope.writer.line(f"stage_box<{staging.box_columns}>({staging.box(block, panel)}, {source});")
 
 
 def store_map(facts: TensorFacts, op: tile.Store, staging: Staging) -> MapSpec:
@@ -82,15 +99,33 @@ def store_map(facts: TensorFacts, op: tile.Store, staging: Staging) -> MapSpec:
     )
 
 
-def emit_bulk_store(scope: Scope, op: tile.Store, facts: TensorFacts, staging: Staging, map_name: str) -> None:
-    """One lane of each warp issues the stores of the warp's boxes and commits them as one group."""
+def emit_bulk_store(
+    scope: Scope, op: tile.Store, facts: TensorFacts, staging: Staging, map_name: str, packed: Registers
+) -> None:
+    """One lane of each warp issues the stores of the warp's boxes: all at once, or each when its box has room."""
     w = scope.writer
-    w.line("__syncwarp();")
-    with w.block("if (lane == 0)"):
-        for block in range(staging.blocks):
-            for panel in range(staging.columns // staging.box_columns):
-                row = f"{block * BOX_ROWS * WARPS} + warp_in_group * {BOX_ROWS}"
-                shift = {staging.row_axis: row, staging.column_axis: str(panel * staging.box_columns)}
-                coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
-                w.line(f"bulk_store(&{map_name}, {staging.box(block, panel)}, {coordinates});")
-        w.line("store_commit();")
+
+    def store(block: int, panel: int) -> str:
+        row = f"{block * BOX_ROWS * WARPS} + warp_in_group * {BOX_ROWS}"
+        shift = {staging.row_axis: row, staging.column_axis: str(panel * staging.box_columns)}
+        coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
+        return f"bulk_store(&{map_name}, {staging.box(block, panel)}, {coordinates});"
+
+    if not staging.in_pieces:
+        w.line("__syncwarp();")
+        with w.block("if (lane == 0)"):
+            for block, panel in staging.boxes:
+                w.line(store(block, panel))
+            w.line("store_commit();")
+        return
+    for number, (block, panel) in enumerate(staging.boxes):
+        if number >= staging.room:
+            w.line(f"if (lane == 0) store_wait_read<{staging.room - 1}>();  // the box's last content has left")
+            w.line("__syncwarp();")
+        source = staging.source(packed.name, block, panel)
+        w.line(f"stage_box<{staging.box_columns}>({staging.box(block, panel)}, {source});")
+        w.line("fence_to_async();")
+        w.line("__syncwarp();")
+        with w.block("if (lane == 0)"):
+            w.line(store(block, panel))
+            w.line("store_commit();")
