@@ -71,7 +71,7 @@ def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump, ch
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)
-    shared = {f.name: _static_shared_bytes(f) for f in raised.module.functions if f.name in raised.kernels}
+    shared = {f.name: static_shared_bytes(f) for f in raised.module.functions if f.name in raised.kernels}
     return DeviceUnit(raised, lowered, stubs, shared)
 
 
@@ -213,7 +213,7 @@ def emit_object(module, options: UnitOptions) -> bytes:
     return machine.emit_object(module)
 
 
-def _static_shared_bytes(kernel: Function) -> int:
+def static_shared_bytes(kernel: Function) -> int:
     blocks = next(op for op in kernel.body.ops if isinstance(op, Parallel))
     allocas = [op for op in blocks.body.ops if isinstance(op, Alloca) and op.space is Space.SHARED]
     return sum(size_bytes(op.element) for op in allocas if op.result.name != SHARED_DYNAMIC)
