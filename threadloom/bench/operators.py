@@ -84,6 +84,35 @@ def _matmul(m: int, n: int, k: int) -> Callable[[], Case]:
     return make
 
 
+def _matmul_bf16(size: int) -> Callable[[], Case]:
+    """torch only: NumPy has no bf16 products."""
+
+    def make() -> Case:
+        import ml_dtypes
+
+        from threadloom.bench.kernels import product
+
+        a, b = (_random(size, size).astype(ml_dtypes.bfloat16) for _ in range(2))
+        out, peers = np.zeros((size, size), ml_dtypes.bfloat16), {}
+        if has_torch():
+            import torch
+
+            ta, tb = (torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) for x in (a, b))
+            tout = torch.empty_like(ta)
+            peers["torch"] = lambda: torch.mm(ta, tb, out=tout)
+        want = a.astype(np.float64) @ b.astype(np.float64)
+        return Case(
+            f"matmul bf16 {size}^3",
+            lambda: product(a, b, out=out),
+            peers,
+            1.0,
+            flops=2.0 * size**3,
+            check=lambda: _relative_error(out, want),
+        )
+
+    return make
+
+
 def _attention(causal: bool, goal: float) -> Callable[[], Case]:
     def make() -> Case:
         kernel = _example("flash_attention")
@@ -157,6 +186,7 @@ OPERATORS: dict[str, Operator] = {
     operator.name: operator
     for operator in (
         Operator("matmul", (_matmul(1024, 1024, 1024), _matmul(2048, 2048, 2048), _matmul(1000, 1003, 997))),
+        Operator("matmul_bf16", (_matmul_bf16(1024), _matmul_bf16(2048))),
         Operator("attention", (_attention(False, 1.3), _attention(True, 1.8))),
         Operator("softmax", (_rows("softmax"),)),
         Operator("rmsnorm", (_rows("rmsnorm"),)),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,6 +91,15 @@ def compile_schedule(schedule: CpuSchedule, form: Form, target: Target) -> Compi
 
 
 # ---------------------------------------------------------------- arguments
+
+
+def host_target() -> Target:
+    """This machine, with its matrix unit only if the system lets this process use it."""
+    from threadloom.machine.cpu import host
+    from threadloom.targets.cpu.host import enable_amx
+
+    target = target_of(host())
+    return target if not target.tile_dtypes or enable_amx() else replace(target, tile_dtypes=frozenset())
 
 
 def arguments_of(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> dict[str, Argument]:

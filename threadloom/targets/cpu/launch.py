@@ -20,8 +20,15 @@ from threadloom import env
 from threadloom.dtypes import u4
 from threadloom.lang.bind import Call
 from threadloom.machine.cpu import host
-from threadloom.targets.cpu.compile import Compiled, arguments_of, compile_schedule, cpu_schedule, pack_arguments
-from threadloom.targets.cpu.schedule import CpuSchedule, Form, form_of, target_of
+from threadloom.targets.cpu.compile import (
+    Compiled,
+    arguments_of,
+    compile_schedule,
+    cpu_schedule,
+    host_target,
+    pack_arguments,
+)
+from threadloom.targets.cpu.schedule import CpuSchedule, Form, form_of
 from threadloom.tile.ops import Access, Kernel
 
 Key = tuple[object, ...]
@@ -104,7 +111,7 @@ def _prepare(known: Known, call: Call) -> Ready:
             from threadloom.dump import dump_call
 
             dump_call(call, Path(folder))
-        compiled = compile_schedule(schedule, form, target_of(host()))
+        compiled = compile_schedule(schedule, form, host_target())
         known.compiled[id(schedule), form] = compiled
     words = compiled.words
     packed = pack_arguments(words, arguments, call.dims, {s.name: 0 for s in words.scalars})

@@ -32,12 +32,15 @@ class Loops:
 @dataclass(frozen=True, slots=True)
 class Pack:
     """Compute `value` into `home`, with `axis` in vector lanes; `transposed`: lanes are transposed to the home's
-    contiguous axis on the way."""
+    contiguous axis on the way; `matrix`: "rows" or "pairs", the arrangements of the matrix unit's operands (amx.py), in
+    which `summed` is the axis of the sum."""
 
     value: Value
     home: Home
     axis: str
     transposed: bool = False
+    matrix: str = ""
+    summed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,8 @@ class InPlace:
 @dataclass(frozen=True, slots=True)
 class Multiply:
     """result (+)= rows operand x lanes operand. `row_axis`: the axis of the register block's rows; `sum_axis`: the
-    reduced axis that runs inside the micro-kernel; `row_block`, `vectors`: the register block."""
+    reduced axis that runs inside the micro-kernel; `row_block`, `vectors`: the register block; `matrix`: by the matrix
+    unit."""
 
     product: Product
     axis: str
@@ -71,6 +75,7 @@ class Multiply:
     accumulate: bool
     row_block: int
     vectors: int
+    matrix: bool = False
 
 
 @dataclass(frozen=True, slots=True)

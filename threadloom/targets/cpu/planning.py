@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from threadloom.errors import InternalError
+from threadloom.targets.cpu.amx import MATRIX_LANES, MATRIX_ROWS
 from threadloom.targets.cpu.choose import Choice, Chooser, groups_of
 from threadloom.targets.cpu.epilogue import EpiloguePlanner
 from threadloom.targets.cpu.fuse import AxesOf, Fusion, fetched_ahead, placed, temporaries
@@ -110,8 +111,18 @@ class Planner:
         for product in all_products(body):
             axis, row_axis = self.choice.of_product[product.result.name], self.row_axis(product)
             block = register_rows(self.target, self.sizes[row_axis], self.vectors[axis])
+            block = MATRIX_ROWS if self.by_matrix_unit(product) else block
             padded = -(-self.sizes[row_axis] // block) * block
             self.room[row_axis] = max(padded, self.room.get(row_axis, 0))
+
+    def by_matrix_unit(self, product: Product) -> bool:
+        """Plain products of a dtype that the matrix unit takes, large enough to fill its tiles."""
+        dot, axis = product.dot, self.choice.of_product[product.result.name]
+        row_axis = self.row_axis(product)
+        plain = len(dot.over) == 1 and set(dot.a.type.axes) | set(dot.b.type.axes) == {axis, row_axis, *dot.over}
+        takes = dot.a.type.dtype == dot.b.type.dtype and dot.a.type.dtype.name in self.target.tile_dtypes & {"bf16"}
+        whole = self.panel(axis) in (MATRIX_LANES, 2 * MATRIX_LANES)
+        return plain and takes and whole and self.sizes[row_axis] >= MATRIX_LANES
 
     def row_axis(self, product: Product) -> str:
         """The axis of the register block's rows: the longest of those that only the broadcast operand has."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from threadloom.machine.model import Device
+from threadloom.task.ops import Method
 from threadloom.tile.ops import AxisKind, Dim, Grid, Kernel, Stream
 from threadloom.tile.uses import walk
 
@@ -28,6 +29,7 @@ class Target:
     l1_bytes: int
     l2_bytes: int
     avx512: bool = False  # x86's 512-bit vectors, with their instructions for exponents (F, DQ)
+    tile_dtypes: frozenset[str] = frozenset()  # operand dtypes of the matrix unit (AMX)
 
     @property
     def lanes(self) -> int:
@@ -48,11 +50,19 @@ def target_of(device: Device) -> Target:
         int(device.memory("l1").capacity_bytes.value),
         int(device.memory("l2").capacity_bytes.value),
         number("vector_bytes", 32) == 64 and number("vector_registers", 16) == 32,
+        frozenset(
+            rate.what.removeprefix("mac.")
+            for unit in device.seus
+            if Method.MATRIX in unit.methods and Method.VECTOR not in unit.methods
+            for rate in unit.rates
+            if rate.what.startswith("mac.")
+        ),
     )
 
 
 AVX512 = Target(64, 32, 14, 2, 8, 48 << 10, 2 << 20, avx512=True)
 AVX2 = Target(32, 16, 6, 2, 10, 32 << 10, 512 << 10)
+AMX = Target(64, 32, 14, 2, 8, 48 << 10, 2 << 20, avx512=True, tile_dtypes=frozenset({"bf16", "i8"}))
 NEON = Target(16, 32, 8, 3, 16, 64 << 10, 1 << 20)
 
 

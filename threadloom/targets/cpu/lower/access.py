@@ -176,23 +176,26 @@ class TensorAccess:
 
     def load(self, point: Point) -> Operand:
         """The value at `point` in registers; 0 outside the tensor."""
+        if self.tensor.dtype.name == "u4":
+            return load_nibbles(self, point)
+        with self.c.at(point) as b:
+            return widen(b, self.load_memory(point), self.tensor.dtype)
+
+    def load_memory(self, point: Point) -> Operand:
+        """The elements at `point` as they lie in memory; 0 outside the tensor."""
         with self.c.at(point) as b:
             vector = point.vector
-            if self.tensor.dtype.name == "u4":
-                return load_nibbles(self, point)
             condition, mask = self.inside(point)
             pointer = self.address(point)
             lanes = self.lanes(point, vector) if vector is not None else Lanes(None, None)
             if vector is None or (lanes.stride is None and lanes.offsets is None):
-                loaded: Operand = b.load(self.element, self._or_zeros(pointer, condition))
-                return widen(b, loaded, self.tensor.dtype)
+                return b.load(self.element, self._or_zeros(pointer, condition))
             if vector.count == 1 and mask is None and lanes.offsets is None:
-                one = b.load(self.element, self._or_zeros(pointer, condition))
-                return widen(b, b.splat(one, vector.lanes), self.tensor.dtype)
+                return b.splat(b.load(self.element, self._or_zeros(pointer, condition)), vector.lanes)
             mask = both(b, vector.mask, mask)
             if condition is not None:
                 mask = both(b, mask, b.splat(condition, vector.lanes))
-            return widen(b, self._load_lanes(pointer, lanes, mask, vector.lanes), self.tensor.dtype)
+            return self._load_lanes(pointer, lanes, mask, vector.lanes)
 
     def _or_zeros(self, pointer: Operand, condition: Operand | None) -> Operand:
         return pointer if condition is None else self.c.b.select(condition, pointer, self.c.zeros())

@@ -12,6 +12,7 @@ from threadloom.targets.cpu.lower.dot import ProductEmitter
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.elementwise import materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.lower.matrix import MatrixEmitter, pack_for_matrix
 from threadloom.targets.cpu.lower.nest import NestEmitter
 from threadloom.targets.cpu.lower.pack import copy, fill, pack
 from threadloom.targets.cpu.lower.uniform import split_condition
@@ -25,10 +26,14 @@ def emit_body(c: Context, body: PlannedBody) -> None:
         match step:
             case Loops():
                 _loops(c, step)
+            case Pack() if step.matrix:
+                pack_for_matrix(c, step)
             case Pack():
                 pack(c, step)
             case Copy(source, target):
                 copy(c, source, target)
+            case Multiply() if step.matrix:
+                MatrixEmitter(c, step, lambda nest: _loops(c, nest)).emit()
             case Multiply():
                 ProductEmitter(c, step, lambda nest: _loops(c, nest)).emit()
             case Loop():
