@@ -15,10 +15,11 @@ import numpy as np
 
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import Device
+from threadloom.sched.adversaries import Adversary, adversaries
 from threadloom.sched.check_trips import repeats
 from threadloom.sched.ops import SProgram
 from threadloom.sched.semantics import Places, TaskInstance, Trips
-from threadloom.sched.simulate_values import ALL, Adversary, Cells, Content, Outcome, Simulation, adversaries
+from threadloom.sched.simulate_values import ALL, Cells, Content, Outcome, Simulation
 from threadloom.task.interp import _Graph
 from threadloom.task.ops import Loop, STask, TaskGraph
 from threadloom.tile.interp import Run, convert, run_op

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Protocol
 
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import SEU, Completion, Device
+from threadloom.sched.adversaries import Adversary, adversaries
 from threadloom.sched.ops import Arrive, Buffer, Fence, Issue, Reason, SProgram, Wait
 from threadloom.sched.semantics import GROUPS, Places, Reference, Step, TaskInstance, Trips, streams, wait_target
 from threadloom.task.ops import Kind
@@ -58,38 +58,6 @@ class SymbolicExecutor:
     def run(self, who: TaskInstance, part: int, inputs: dict[str, Cells]) -> dict[str, Content]:
         seen = tuple((name, tuple(sorted(cells.items(), key=lambda c: c[0]))) for name, cells in sorted(inputs.items()))
         return {value: (who.task, who.instance, part, value, hash(seen)) for value in self.writes[who.task]}
-
-
-# ---------------------------------------------------------------- adversaries
-
-
-@dataclass(frozen=True, slots=True)
-class Adversary:
-    """Order of preference among possible moves: role `ahead` first, ends of tasks on unit `lazy` last; else `eager`
-    ends before roles or after; `seed` >= 0: random choice."""
-
-    ahead: str = ""
-    lazy: str = ""
-    eager: bool = False
-    seed: int = -1
-
-    def __str__(self) -> str:
-        if self.seed >= 0:
-            return f"random {self.seed}"
-        return (
-            f"{self.ahead or 'no role'} ahead, {self.lazy or 'no unit'} late, ends {'early' if self.eager else 'late'}"
-        )
-
-
-def adversaries(program: SProgram, device: Device, random_ones: int = 4) -> Iterator[Adversary]:
-    """The deterministic ones, then `random_ones` random ones."""
-    used = {i.seu for s in program.sections for i in s.instrs if isinstance(i, Issue)}
-    lazy = ["", *(unit.name for unit in device.seus if unit.name in used and unit.is_async)]
-    ahead = ["", *(role.name for role in program.roles)] if len(program.roles) > 1 else [""]
-    for role, unit, eager in product(ahead, lazy, (False, True)):
-        yield Adversary(role, unit, eager)
-    for seed in range(random_ones):
-        yield Adversary(seed=seed)
 
 
 # ---------------------------------------------------------------- state of the machine
@@ -460,14 +428,10 @@ def _same(a: Cells, b: Cells) -> bool:
     return a.keys() == b.keys() and all(a[cell] is b[cell] for cell in a)
 
 
-def _preference(adversary: Adversary, move: _Thread | _Operation) -> tuple[int, int]:
+def _preference(adversary: Adversary, move: _Thread | _Operation) -> int:
     if isinstance(move, _Thread):
-        return (0 if move.role == adversary.ahead else 3, 0)
-    if move.unit.name == adversary.lazy:
-        return (5, 0)
-    if not move.unit.is_async and move.step.role == adversary.ahead:
-        return (1, 0)
-    return (2 if adversary.eager else 4, 0)
+        return adversary.rank_step(move.role)
+    return adversary.rank_end(move.unit.name, move.unit.is_async, move.step.role)
 
 
 def simulate_values(
