@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 from threadloom.machine.model import Device
 from threadloom.sched.search import Outcome
@@ -44,6 +45,34 @@ def best_timeline(outcome: Outcome, device: Device, title: str) -> Timeline:
         tiles=tuple((t.axis, t.extent) for t in best.partition.tiles),
         rejected=rejections(outcome),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LoopQuality:
+    """How good the schedule of one loop is, for its tiles: nothing below `bound_cycles` exists."""
+
+    loop: int
+    ii_cycles: int
+    bound_cycles: int
+    is_optimal: bool
+
+    def __str__(self) -> str:
+        if self.is_optimal:
+            return f"loop {self.loop}: ii {self.ii_cycles} cycles is optimal for these tiles"
+        gap = self.ii_cycles / max(1, self.bound_cycles) - 1
+        bound = f"{self.bound_cycles} is a proved bound"
+        return f"loop {self.loop}: ii {self.ii_cycles} cycles, at most {gap:.1%} from optimal ({bound})"
+
+
+def loop_qualities(outcome: Outcome) -> list[LoopQuality]:
+    """Of every pipelined loop of the best plan; the bounds are the resource, recurrence and memory ones, and what the
+    solver has shown."""
+    found = []
+    for loop, made in (outcome.candidates[0].schedules or {}).items():
+        if loop != 0 and made.problem.nodes:
+            bound = max(made.bounds.values(), default=0)
+            found.append(LoopQuality(loop, made.ii, bound, made.proven or made.ii <= bound))
+    return found
 
 
 def rejections(outcome: Outcome) -> tuple[Rejected, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from threadloom.cli.inputs import planning_problem
     from threadloom.cli.kernel_argument import choose_from, policy_of
     from threadloom.machine.devices import device
-    from threadloom.planning import best_timeline
+    from threadloom.planning import best_timeline, loop_qualities
     from threadloom.sched.check import check
     from threadloom.sched.search import plan
 
@@ -59,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         "predicted_ns": outcome.best.predicted_ns,
         "ii_cycles": timeline.ii_cycles,
         "bounds_cycles": dict(timeline.bounds_cycles),
+        "loops": [asdict(quality) for quality in loop_qualities(outcome)],
         "search": {
             "partitions": outcome.counts.partitions,
             "orders": outcome.counts.orders,
@@ -82,6 +84,7 @@ def _print(
     timeline: Timeline, outcome: Outcome, findings: list[Finding], checked_s: float, written: list[Path]
 ) -> None:
     from threadloom.cli.terminal import print_timeline
+    from threadloom.planning import loop_qualities
 
     print_timeline(timeline)
     counts = outcome.counts
@@ -90,6 +93,8 @@ def _print(
         f"in {outcome.seconds:.2f} s ({counts.scheduled} scheduled, the others cannot win)"
         + ("; stopped by the time limit" if outcome.timed_out else "")
     )
+    for quality in loop_qualities(outcome):
+        print(f"  {quality}")
     for finding in findings:
         print(f"  NOT PROVED: {finding}")
     if not findings:

@@ -8,7 +8,7 @@ import pytest
 
 
 def test_json(loom, tmp_path):
-    quick = ("--rounds", "1", "--limit", "4")
+    quick = ("--rounds", "1", "--limit", "1")
     done = loom("bench", "softmax", *quick, "--json", "out.json", env={"OPENBLAS_CORETYPE": ""})
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "out.json").read_text())

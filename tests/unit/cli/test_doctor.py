@@ -24,15 +24,15 @@ def test_json(loom, tmp_path):
     assert all(set(f) == fields for f in record["findings"])
 
 
-def test_missing_llvm_fails_and_says_how_to_get_it(loom, tmp_path):
+def test_missing_llvm_fails_and_says_how_to_get_it(loom_process, tmp_path):
     (tmp_path / "llvmlite.py").write_text("raise ImportError('blocked')\n")
-    done = loom("doctor", env={"PYTHONPATH": str(tmp_path)})
+    done = loom_process("doctor", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 1
     assert "pip install llvmlite" in done.stdout
 
 
-def test_a_clang_that_does_not_run_is_not_found(loom):
-    done = loom("doctor", "--json", "-", env={"LOOM_CLANG": "/nonexistent/clang++"})
+def test_a_clang_that_does_not_run_is_not_found(loom_process):
+    done = loom_process("doctor", "--json", "-", env={"LOOM_CLANG": "/nonexistent/clang++"})
     clang = next(f for f in json.loads(done.stdout)["findings"] if f["name"] == "clang")
     assert clang["found"] is False
 

@@ -29,8 +29,8 @@ def fake_command(monkeypatch: pytest.MonkeyPatch, run) -> None:
     monkeypatch.delenv("LOOM_DEBUG", raising=False)
 
 
-def test_version(loom):
-    done = loom("--version")
+def test_version(loom_process):
+    done = loom_process("--version")
     assert (done.returncode, done.stdout) == (0, f"loom {threadloom.__version__}\n")
 
 

@@ -25,6 +25,15 @@ def test_json_and_files(loom, tmp_path, device):
     assert all((tmp_path / name).stat().st_size > 0 for name in record["files"])
 
 
+def test_optimal_policy_says_how_good_the_schedule_is(loom):
+    pytest.importorskip("ortools")
+    done = loom("schedule", "matmul", *SMALL, "--device", "h100", "--policy", "optimal", "--limit", "20", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    (quality,) = json.loads(done.stdout)["loops"]
+    assert quality["ii_cycles"] >= quality["bound_cycles"] > 0
+    assert quality["is_optimal"] is True
+
+
 def test_text_names_tiles_and_proof(loom):
     done = loom("schedule", "matmul", *SMALL, "--device", "h100", "--to", "here")
     assert "dot_acc" in done.stdout and "tc " in done.stdout
