@@ -38,7 +38,7 @@ _DEVICE = (
 )  # fmt: skip
 
 
-# Without -O nvcc does not optimise host code, so programs that overflow or alias there are used to getting away with it.
+# Without -O nvcc does not optimise host code, so programs are used to getting away with overflow and aliasing there.
 _HOST = ("-fwrapv", "-fno-strict-aliasing")
 
 
