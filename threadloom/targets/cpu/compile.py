@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from threadloom.dtypes import u4
+from threadloom.errors import CompileError, slug
 from threadloom.machine.model import Device
 from threadloom.par.ops import Module
 from threadloom.sched.ops import SProgram
@@ -23,6 +24,8 @@ from threadloom.targets.cpu.plan import KernelPlan
 from threadloom.targets.cpu.planning import plan_kernel
 from threadloom.targets.cpu.schedule import Argument, CpuSchedule, Form, Target, form_of, target_of
 from threadloom.tile.ops import Access, AxisKind
+
+ODD_STRIDES = slug("odd-strides", "an array's strides are no multiples of its element size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,13 @@ def arguments_of(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> dic
     found = {}
     for tensor in schedule.kernel.tensors:
         array = arrays[tensor.name]
+        if any(stride % array.itemsize for stride in array.strides):
+            raise CompileError(
+                ODD_STRIDES,
+                f"{tensor.name} has strides of {array.strides} bytes and elements of {array.itemsize}",
+                why="kernels step through memory by whole elements",
+                try_=f"{tensor.name}.copy()",
+            )
         strides = tuple(s // array.itemsize for s in array.strides)
         if tensor.dtype is u4:
             strides = (*(s * 2 for s in strides[:-1]), 1)

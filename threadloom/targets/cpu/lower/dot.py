@@ -47,15 +47,14 @@ class MicroKernel:
     lane_step: int | None  # of the lanes operand, along the summed axis
     out_stride: int
     accumulate: bool | None  # None: a parameter
-    fetches: int = 0  # address series of the next tiles that are fetched meanwhile
-    fetch_shift: int = 0  # the summed positions that fetch one line, as a power of two
+    fetches: tuple[tuple[int, int], ...] = ()  # (shift, level) of the address series that are fetched meanwhile
 
     @property
     def name(self) -> str:
         strides = ".".join("x" if s is None else str(s) for s in (self.row_stride, self.row_step, self.lane_step))
         kind = self.element.kind if isinstance(self.element, Float) else f"i{self.element.bits}"
         mode = {True: "add", False: "set", None: "either"}[self.accumulate]
-        ahead = f".ahead{self.fetches}.{self.fetch_shift}" if self.fetches else ""
+        ahead = "".join(f".l{level}.{shift}" for shift, level in self.fetches)
         return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{ahead}"
 
 
@@ -73,7 +72,7 @@ def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
     strides = (kernel.row_stride, kernel.row_step, kernel.lane_step)
     params += [(name, I64) for name, known in zip(names, strides, strict=True) if known is None]
     params += [("add", I1)] if kernel.accumulate is None else []
-    for number in range(kernel.fetches):
+    for number in range(len(kernel.fetches)):
         params += [(f"next{number}", PTR), (f"next{number}.stride", I64)]
     with c.module.function(kernel.name, params, attrs=("noinline", "nounwind")) as b:
         count, rows, lanes, out, *rest = b.args
@@ -81,7 +80,7 @@ def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
         if kernel.accumulate is not False:
             _fetch_block(b, kernel, out)
         adds = rest.pop(0) if kernel.accumulate is None else const(I1, bool(kernel.accumulate))
-        ahead = [Fetch(*rest[at : at + 2]) for at in range(0, len(rest), 2)]
+        ahead = [Fetch(*rest[2 * at : 2 * at + 2], *kind) for at, kind in enumerate(kernel.fetches)]
         block = _sum_products(b, kernel, count, rows, lanes, (row_stride, row_step, lane_step), ahead)
         if kernel.accumulate is not None:
             _write_block(b, kernel, out, block, kernel.accumulate)
@@ -114,8 +113,8 @@ def _sum_products(
     names = ["acc"] * blocks + ["lanes"] + ["rows"] * len(bases)
     with b.loop(0, count, 1, inits=state, names=names, iv="k") as loop:
         for fetch in ahead:
-            line = b.lshr(loop.iv, kernel.fetch_shift)
-            b.prefetch(b.byte_offset(fetch.pointer, b.mul(fetch.stride_bytes, line)), locality=2)
+            line = b.lshr(loop.iv, fetch.shift)
+            b.prefetch(b.byte_offset(fetch.pointer, b.mul(fetch.stride_bytes, line)), locality=4 - fetch.level)
         accumulators: list[Operand] = list(loop.args[:blocks])
         lane_pointer, *row_pointers = loop.args[blocks:]
         at = [b.gep(kernel.element, lane_pointer, kernel.lanes * v) for v in range(kernel.vectors)]
@@ -316,7 +315,7 @@ class ProductEmitter:
             kernel = MicroKernel(
                 self.element, rows, vectors, self.lanes, int_value(row_stride), int_value(row_step),
                 int_value(lane_step), self._out_stride(), None if self.starts else self.accumulate,
-                len(fetches), fetch_shift(c.plan.sizes[step.sum_axis], rows),
+                tuple((fetch.shift, fetch.level) for fetch in fetches),
             )  # fmt: skip
             name = build_micro_kernel(c, kernel)
             b.call(name, [count, row_pointer, lane_pointer, address(c, self.out, point), *strides])
@@ -351,8 +350,3 @@ def _vectors_for(elems: int, lanes: int, most: int) -> int:
     while vectors * lanes < elems:
         vectors *= 2
     return min(vectors, most)
-
-
-def fetch_shift(positions: int, lines: int) -> int:
-    """So that `positions` steps fetch at least `lines` lines."""
-    return max(0, (positions // max(1, lines)).bit_length() - 1)

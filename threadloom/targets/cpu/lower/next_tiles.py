@@ -1,16 +1,17 @@
-"""Fetching the tensor data of a stream's next tiles into L2 while this one is multiplied.
+"""Fetching tensor data while something else is multiplied: a stream's next tiles into L2, the next strip into L1.
 
 Packing reads tensors at the speed of the memory behind L2, which the micro-kernel leaves idle. So every call of it
 fetches its share of what the next trip will pack, spread over its loop: of the rows operand, its own rows at the
 panel's cache line; of the lanes operand, its own lanes at some positions of the summed axis. Only operands that are
-packed inside the stream and lie contiguously in the direction they are packed in take part.
+packed inside the stream and lie contiguously in the direction they are packed in take part. Of rows read in place the
+next strip is fetched, the same way.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.par.constants import const
+from threadloom.par.constants import const, int_value
 from threadloom.par.ops import I64, Operand
 from threadloom.par.result_types import size_bytes
 from threadloom.targets.cpu.choose import unit_axis
@@ -26,10 +27,12 @@ MOST_LINES = 2  # that one fetch brings: lines come in aligned pairs
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Lines at pointer, pointer + stride, ... (bytes)."""
+    """Lines at pointer, pointer + stride, ... (bytes), one every 2**shift steps of the sum, into cache `level`."""
 
     pointer: Operand
     stride_bytes: Operand
+    shift: int
+    level: int = 2
 
 
 @dataclass(slots=True)
@@ -47,7 +50,26 @@ class NextTiles:
         across = self._packed_load(step.lanes_value, step.lanes_operand)
         if across is not None and unit_axis(self.c.form, across.tensor, across.subscripts) == step.axis:
             made += self._lanes(across, point)
+        if isinstance(step.rows_operand, InPlace):
+            made += self._next_strip(step.rows_operand.load, point)
         return made
+
+    def _next_strip(self, load: Load, point: Point) -> list[Fetch]:
+        """The block of rows after this one: all its lines where rows follow one another without gaps, or the line
+        after this one at every position of the sum."""
+        step, c = self.step, self.c
+        access = TensorAccess(self.evaluator, load)
+        stride, along = (access.axis_stride(axis, point.root) for axis in (step.row_axis, step.sum_axis))
+        first = Point(point.ops, point, step.sum_axis, const(I64, 0))
+        element_bytes = size_bytes(access.element)
+        following = c.b.gep(access.element, access.address(first), c.b.mul(stride, step.row_block))
+        positions, line = c.plan.sizes[step.sum_axis], LINE_BYTES // element_bytes
+        if int_value(stride) == 1:
+            return [Fetch(following, c.b.mul(along, element_bytes), 0, 1)]
+        if int_value(along) == 1 and int_value(stride) == positions and positions >= line:
+            lines = max(1, step.row_block * positions // line)
+            return [Fetch(following, const(I64, LINE_BYTES), fetch_shift(positions, lines), 1)]
+        return []
 
     def _packed_load(self, value: Value, source: Home | InPlace) -> Load | None:
         """The load behind an operand that every trip of the innermost stream packs anew."""
@@ -69,7 +91,8 @@ class NextTiles:
             return []
         panel = b.udiv(self._index(point, self.step.axis), width)
         first = b.gep(access.element, self._next(access, point), b.mul(panel, line * each))
-        return [Fetch(first, self._bytes(access, access.axis_stride(self.step.row_axis, point.root)))]
+        shift = fetch_shift(self.c.plan.sizes[self.step.sum_axis], self.step.row_block)
+        return [Fetch(first, self._bytes(access, access.axis_stride(self.step.row_axis, point.root)), shift)]
 
     def _lanes(self, load: Load, point: Point) -> list[Fetch]:
         """Each strip takes the panel's lanes at its share of the summed positions."""
@@ -80,7 +103,7 @@ class NextTiles:
         stride = access.axis_stride(self.step.sum_axis, point.root)
         strip = b.udiv(self._index(point, self.step.row_axis), block)
         first = b.gep(access.element, self._next(access, point), b.mul(stride, b.mul(strip, each)))
-        return [Fetch(first, self._bytes(access, stride))]
+        return [Fetch(first, self._bytes(access, stride), fetch_shift(self.c.plan.sizes[self.step.sum_axis], each))]
 
     def _bytes(self, access: TensorAccess, elems: Operand) -> Operand:
         return self.c.b.mul(elems, size_bytes(access.element))
@@ -95,3 +118,8 @@ class NextTiles:
     def _index(self, point: Point, axis: str) -> Operand:
         found = point.of_axis(axis)
         return found.index if found is not None and found.index is not None else const(I64, 0)
+
+
+def fetch_shift(positions: int, lines: int) -> int:
+    """So that `positions` steps fetch at least `lines` lines."""
+    return max(0, (positions // max(1, lines)).bit_length() - 1)

@@ -1,0 +1,50 @@
+"""The timing itself: who is kept, and what a result says. No time is asserted."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from threadloom.bench.measure import Timing, alternate, alternate_by_cpu_time
+from threadloom.bench.operators import OPERATORS, Case
+from threadloom.bench.run import Result, _run_case
+from threadloom.cli.bench import line, record
+
+
+def test_every_candidate_is_timed_equally_often():
+    calls = {"a": 0, "b": 0}
+
+    def count(name: str):
+        def run() -> None:
+            calls[name] += 1
+
+        return run
+
+    timings = alternate_by_cpu_time({name: count(name) for name in calls}, rounds=5)
+    assert calls == {"a": 6, "b": 6}
+    assert all(t.kept == 5 and t.min_s <= t.median_s for t in timings.values())
+
+
+def test_a_time_limit_ends_waiting_for_quiet():
+    timings = alternate({"a": lambda: None}, rounds=1000, limit_s=0.2)
+    assert timings["a"].taken > 0 and math.isfinite(timings["a"].min_s)
+
+
+@pytest.mark.parametrize("peers", [{}, {"other": lambda: None}])
+def test_a_case_is_checked_and_compared(peers):
+    case = Case("nothing", lambda: None, peers, 0.5, check=lambda: 0.25)
+    result = _run_case(case, 3, 1.0, alternate_by_cpu_time)
+    assert result.error == 0.25 and math.isnan(result.ratio_min) == (not peers)
+    json.dumps(record(result), allow_nan=False)
+
+
+def test_the_goal_is_told():
+    ours = Timing(1e-3, 1.5e-3, 3, 3, True)
+    result = Result("x", ours, {"numpy": ours}, 0.0, 0.9, 0.9, 0.95, 1e9, 1e-7)
+    assert "not reached" in line(result) and "1000 GFLOP/s" in line(result)
+
+
+def test_every_operator_has_cases():
+    assert all(operator.cases for operator in OPERATORS.values())
