@@ -1,6 +1,7 @@
 // The smallest whole: copies in, one kernel with a guard, copies out; sizes that do not divide.
-#include <cstdio>
 #include <cuda_runtime.h>
+
+#include "check.h"
 
 __global__ void add(const float* a, const float* b, float* sum, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -17,9 +18,9 @@ int main() {
   cudaMemcpy(device_a, a, sizeof a, cudaMemcpyHostToDevice);
   cudaMemcpy(device_b, b, sizeof b, cudaMemcpyHostToDevice);
   add<<<(n + 255) / 256, 256>>>(device_a, device_b, device_sum, n);
-  if (cudaGetLastError() != cudaSuccess) return 1;
+  CUDA(cudaGetLastError());
   cudaMemcpy(sum, device_sum, sizeof sum, cudaMemcpyDeviceToHost);
   for (int i = 0; i < n; ++i)
-    if (sum[i] != 3.0f * i) return printf("element %d is %f\n", i, sum[i]), 1;
-  return 0;
+    EXPECT(sum[i] == 3.0f * i, "element %d is %f", i, sum[i]);
+  return wrong != 0;
 }

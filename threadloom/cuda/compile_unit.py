@@ -56,7 +56,8 @@ def raise_device(
     text = inline.inline_device([semantics.restore(one) for one in device_irs], kernels, keep)
     dump("inlined.ll", text)
     raised = raise_module(parsing.parse(text), kernels, keep)
-    dump("raised.par", _par_text(raised.module))
+    if dump is not no_dump:
+        dump("raised.par", _par_text(raised.module))
     return raised
 
 
@@ -67,7 +68,7 @@ def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump, ch
     def hook(name: str, _: Module, after: Module) -> None:
         dump(f"{name}.par", _par_text(after))
 
-    lowered = pipeline.lower(raised.module, hook=hook, check=check).module
+    lowered = pipeline.lower(raised.module, hook=None if dump is no_dump else hook, check=check).module
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)
