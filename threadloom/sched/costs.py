@@ -239,7 +239,7 @@ def _block_cycles(device: Device, work: Work) -> float:
     return blocks * per_block
 
 
-PANEL_SHARE_OF_L1 = 0.7  # measured: 256 deep panels of 32 floats keep their speed with 48 KiB, 512 deep lose a tenth
+PANEL_SHARE_OF_L1 = 0.4  # measured with 48 KiB: 128 deep panels of 32 floats beat 256 deep ones by 5 %, 512 by 15 %
 
 
 def _memory_cycles(device: Device, traits: Traits) -> float:
