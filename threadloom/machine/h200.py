@@ -124,7 +124,8 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("register_fixed_regs", 24),  # addresses, counters, row statistics
     ("worker_regs_1", 240),
     ("worker_regs_2", 232),
-    ("worker_regs_3", 160),
+    ("worker_regs_3", 160),  # 3 * 160 + 32 registers of 128 threads: asking for more than 65536 waits for ever
+    ("producer_regs_3", 32),
     ("register_slots", 1),  # the emitter does not rename registers over iterations
     ("producer_regs", 40),  # measured: 24 spill as soon as a position needs a division
     ("producer_warps", 4),

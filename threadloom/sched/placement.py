@@ -84,7 +84,8 @@ def roles_of(device: Device, workers: int) -> tuple[Role, ...]:
     if not copy_engine(device):
         return made
     producer_warps = int(device.fact("producer_warps", 1))
-    return (Role("producer", "producer", producer_warps, int(device.fact("producer_regs", 0))), *made)
+    registers = int(device.fact(f"producer_regs_{workers}", device.fact("producer_regs", 0)))
+    return (Role("producer", "producer", producer_warps, registers), *made)
 
 
 def copy_engine(device: Device) -> SEU | None:

@@ -108,6 +108,10 @@ class CudaKernel:
         values += [_SCALAR[dtype](scalars[name]) for name, dtype in self.source.scalars]
         return driver.Parameters.of(values)
 
+    def read_global(self, name: str, size_bytes: int, ordinal: int = 0) -> bytes:
+        """Content of a global variable of the kernel's module after all launches so far."""
+        return driver.read_global(self._loaded[ordinal], name, size_bytes)
+
     def check(self, tensors: dict[str, DeviceTensor]) -> None:
         """CompileError where a tensor is less aligned than the kernel needs."""
         for name, given in tensors.items():
@@ -127,7 +131,11 @@ def _positive_strides(given: DeviceTensor, size: int) -> tuple[int, ...]:
 
 
 def compile_program(
-    program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int], defines: tuple[str, ...] = ()
+    program: SProgram,
+    facts: dict[str, TensorFacts],
+    dims: dict[str, int],
+    defines: tuple[str, ...] = (),
+    timeline: int = 0,
 ) -> CudaKernel:
-    source = emit(program, facts, dims)
+    source = emit(program, facts, dims, timeline)
     return CudaKernel(program, source, nvrtc.compile_source(source.text, source.arch, defines=defines), facts)

@@ -189,6 +189,16 @@ class LoadedKernel:
         return words[0] - 1 if status == driver.CUresult.CUDA_SUCCESS and words[0] else None
 
 
+def read_global(kernel: LoadedKernel, name: str, size_bytes: int) -> bytes:
+    """Content of global variable `name` of the kernel's module, after everything launched so far."""
+    api = _driver()
+    check(api.cuCtxSynchronize(), f"waiting for {kernel.name}")
+    pointer, size = check(api.cuModuleGetGlobal(kernel.library, name.encode()), f"finding {name}")
+    words = (ctypes.c_char * min(size, size_bytes))()
+    check(api.cuMemcpyDtoH(ctypes.addressof(words), pointer, len(words)), f"reading {name}")
+    return bytes(words)
+
+
 @dataclass(slots=True)
 class Parameters:
     """Storage of one launch's parameters; keeps what it points to alive."""

@@ -48,8 +48,9 @@ class KernelSource:
     barriers: tuple[str, ...]
 
 
-def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int]) -> KernelSource:
-    plan = KernelPlan(program, facts, dims)
+def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int], timeline: int = 0) -> KernelSource:
+    """`timeline`: records of in-kernel clocks that each role of block 0 keeps (0: none; see `clocks.py`)."""
+    plan = KernelPlan(program, facts, dims, timeline=timeline)
     kernel = program.graph.kernel
     body = Writer()
     shared_bytes = _emit_body(body, plan)
@@ -71,6 +72,8 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int])
     parameters += [f"const i32 dim_{d}" for d in names]
     parameters += [f"const {c.register_type(s.dtype)} {s.name}" for s in kernel.scalars]
     text.line()
+    if timeline:
+        text.line(f"__device__ u32 loom_clocks[{len(program.roles) * (3 * timeline + 1)}];")
     text.line(f'extern "C" __global__ void __launch_bounds__({threads}, 1)')
     text.line(f"{kernel.name}({', '.join(parameters)}) {{")
     text.lines(body.text())
@@ -264,6 +267,11 @@ def _taken(plan: KernelPlan) -> set[str]:
 
 def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: dict[str, str]) -> None:
     places = Places(plan, scope, worker=role.kind == "worker")
+    if plan.timeline:
+        number = [r.name for r in plan.program.roles].index(role.name)
+        which = f"{number - _number(role)} + worker" if role.kind == "worker" else str(number)
+        writes = "blockIdx.x == 0" + (" && warp_in_group == 0 && lane == 0" if role.kind == "worker" else "")
+        w.line(f"Clocks clocks(loom_clocks, {which}, {plan.timeline}, {writes});")
     e = RoleEmitter(plan, role, scope, places, turns=turns)
     e.declare_rings()
     walk = "for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"

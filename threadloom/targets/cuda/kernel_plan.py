@@ -36,6 +36,7 @@ class KernelPlan:
     facts: dict[str, copy.TensorFacts]
     dims: dict[str, int]
     used: set[Instruction] = field(default_factory=set)
+    timeline: int = 0  # records of in-kernel clocks per role (0: none)
 
     # ------------------------------------------------------------ tables
 

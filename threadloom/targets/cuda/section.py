@@ -17,7 +17,9 @@ from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
-from threadloom.task.ops import Loop
+from threadloom.task.ops import Kind, Loop
+
+EVENTS_PER_LOOP = 1000
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class RoleEmitter:
     expected: set[tuple[str, int]] = field(default_factory=set)
     in_flight: float = math.inf  # at most so many matrix groups of this role are in flight here
     homes: Homes | None = None
+    position: int = 0  # of the current instruction in its section
     body_mark: int = 0  # where the instructions of the pass written last begin, after its positions and scalars
     draining: bool = False  # in an epilogue: skipped products need no group of their own, waits are adjusted
     groups: list[bool] = field(default_factory=list)  # the epilogue's groups so far: whether there is one
@@ -119,9 +122,7 @@ class RoleEmitter:
                 self.instance_pass(loop, section, instances)
             self.epilogue(loop, section, used, count)
 
-    def steady_without_masks(
-        self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str
-    ) -> None:
+    def steady_without_masks(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
         """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
 
         One test for all masks of a pass, and a body without branches: the assembler can overlap all of it."""
@@ -190,7 +191,8 @@ class RoleEmitter:
         self.body_mark = self.scope.writer.mark()
         self.expected.clear()
         self.in_flight = math.inf
-        for instr in join_group_waits(section.instrs, active, self.plan):
+        for position, instr in enumerate(join_group_waits(section.instrs, active, self.plan)):
+            self.position = position
             if instr.stage in active:
                 self.scope.places = self.places.at(instr.stage)
                 self.scope.registers.update(own[instr.stage])
@@ -215,6 +217,18 @@ class RoleEmitter:
     # ------------------------------------------------------------ instructions
 
     def instruction(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...]) -> None:
+        timed = isinstance(instr, Wait) or (
+            isinstance(instr, Issue) and self.plan.task(instr.task).kind is not Kind.SCALAR
+        )
+        if not self.plan.timeline or not timed:
+            self._instruction(loop, instr, instrs)
+            return
+        before, w = self.scope.fresh("before"), self.scope.writer
+        w.line(f"const u32 {before} = Clocks::now();")
+        self._instruction(loop, instr, instrs)
+        w.line(f"clocks.record({event_of(loop.id, self.position)}, {before});")
+
+    def _instruction(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...]) -> None:
         match instr:
             case Issue():
                 issue.emit_issue(self, loop, instr, instrs)
@@ -278,6 +292,11 @@ class RoleEmitter:
     def fence(self, instr: Fence) -> None:
         if self.plan.buffer(instr.buffer).space != "reg":  # for registers, every product begins with its own fence
             self.scope.writer.line(f"fence_to_async();  // {self.plan.explain(instr.reason)}")
+
+
+def event_of(loop: int, position: int) -> int:
+    """Number of an instruction in the records of in-kernel clocks."""
+    return loop * EVENTS_PER_LOOP + position
 
 
 def join_group_waits(instrs: tuple[Instr, ...], active: set[int], plan: KernelPlan) -> list[Instr]:

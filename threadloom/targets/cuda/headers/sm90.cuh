@@ -78,7 +78,7 @@ LOOM_DEVICE bool barrier_test(u32 barrier, u32 parity) {
 
 #ifdef LOOM_WATCHDOG
 // Two words per launch in global memory: {1 + index of the barrier that never completed, parity}. Host side: driver.py.
-extern "C" __device__ u32 loom_stuck[2] = {0, 0};
+__device__ u32 loom_stuck[2] = {0, 0};
 #endif
 
 // `index` names the barrier in reports of the watchdog.
@@ -338,8 +338,25 @@ template <int COLUMNS> LOOM_DEVICE void stage_box(u32 box, const u32* packed) {
   }
 }
 
-#ifdef LOOM_TIMELINE
-// In-kernel clocks: (role, event, clock) triples of block `LOOM_TIMELINE`; the host reads them after the launch.
-struct TimelineEntry { u32 role, event; u64 clock; };
-#endif
-LOOM_DEVICE u64 clock_now() { u64 t; asm volatile("mov.u64 %0, %%clock64;" : "=l"(t)); return t; }
+// In-kernel clocks of one block: per role a list of (event, clock before, clock after). Written with predicated stores,
+// because a branch between products would serialise them.
+struct Clocks {
+  u32* at;
+  u32 count, capacity, writes;
+  __device__ __forceinline__ Clocks(u32* events, u32 role, u32 capacity_, bool writes_)
+      : at(events + role * (3 * capacity_ + 1)), count(0), capacity(capacity_), writes(writes_) {}
+  static __device__ __forceinline__ u32 now() {
+    u32 t;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(t)::"memory");
+    return t;
+  }
+  __device__ __forceinline__ void record(u32 event, u32 before) {
+    u32 after = now(), use = writes && count < capacity;
+    u32* p = at + 1 + 3 * count;
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.u32 p, %0, 0;\n@p st.global.u32 [%1], %2;\n@p st.global.u32 [%1+4], %3;\n"
+        "@p st.global.u32 [%1+8], %4;\n@p st.global.u32 [%5], %6;\n}"
+        ::"r"(use), "l"(p), "r"(event), "r"(before), "r"(after), "l"(at), "r"(count + 1) : "memory");
+    count += use;
+  }
+};
