@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -54,11 +55,11 @@ def main() -> None:
         spent[r.role, r.loop, r.position, what].append((r.start_cycles, r.end_cycles))
     for (role, loop, position, what), times in sorted(spent.items()):
         lengths = sorted(e - s for s, e in times)
-        gaps = sorted(b[0] - a[0] for a, b in zip(times, times[1:], strict=False))
+        gaps = sorted(b[0] - a[0] for a, b in pairwise(times))
         middle = gaps[len(gaps) // 2] if gaps else 0
         print(
-            f"{role:9s} loop {loop} {position:2d} {what:44s} n {len(times):5d} median {lengths[len(lengths) // 2]:7.0f} "
-            f"mean {sum(lengths) / len(lengths):8.0f} max {lengths[-1]:7.0f} every {middle:7.0f}"
+            f"{role:9s} loop {loop} {position:2d} {what:44s} n {len(times):5d} "
+            f"median {lengths[len(lengths) // 2]:7.0f} mean {sum(lengths) / len(lengths):8.0f} max {lengths[-1]:7.0f} every {middle:7.0f}"
         )
     print("error", relative_error(tensors["out"][:1, :2], case.reference({n: t[:1, :2] for n, t in tensors.items()})))
 
