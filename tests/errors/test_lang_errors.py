@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import linecache
+import math
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +31,9 @@ def refused(text: str, **names: object) -> CompileError:
 # slug, the grid's body, the words under the caret, words in the message
 BODIES = [
     ("unknown-name", "out[m, n] = xx[m, n]", "xx", "did you mean x?"),
-    ("unknown-name", "out[m, n] = tl.exq(x[m, n])", "tl.exq", "exq"),
+    ("unknown-name", "out[m, n] = tl.exq(x[m, n])", "tl.exq", "did you mean tl.exp?"),
+    ("unknown-name", "for j in tl.stream('Q'):\n    pass", "tl.stream('Q')", "dimensions are M, N"),
+    ("unknown-name", "t = x[m, n] + tl.dim('Q + M')", "tl.dim('Q + M')", "'Q' is no dimension"),
     ("unknown-name", "for j in tl.stream('N'):\n    t = x[m, j]\nout[m, n] = t", "t", "first assigned inside"),
     ("unknown-name", "if i[0] > 0:\n    t = s\nout[m, n] = t", "t", "only one branch"),
     ("unsupported-python", "while c: pass", "while c: pass", "tl.stream"),
@@ -57,6 +61,7 @@ BODIES = [
     ("unsupported-python", "out[m, n] = x[m, n].sum()", "x[m, n].sum", "functions of tl"),
     ("unsupported-python", "out[m, n] = x[0:4, n]", "0:4", "tl.span"),
     ("unsupported-python", "out[m, n] = x[m, n] ** s", "x[m, n] ** s", "tl.exp2"),
+    ("unsupported-python", "out[m, n] = x[m, n] ** x[m, n]", "x[m, n] **", "exponent a tile [m, n] of f32"),
     ("unsupported-python", "out[m, n] = not s", "not s", "~x"),
     ("unsupported-python", "if s > 0 and c: pass", "s > 0", "(a) & (b)"),
     ("unsupported-python", "out[m, n] = np.median(x[m, n])", "np.median(x[m, n])", "a function of tl"),
@@ -95,6 +100,8 @@ BODIES = [
     ("not-a-tile", "out[m, n] = x[m, n] + 'a'", "x[m, n] + 'a'", "a str"),
     ("not-a-tile", "out[m, n] = x[m, n] * tl.f32", "x[m, n] * tl.f32", "dtype f32"),
     ("literal-out-of-range", "out[m, n] = i[m] + 2**40", "i[m] + 2**40", "does not fit i32"),
+    ("literal-out-of-range", "out[m, n] = x[m, n] * 10**400", "x[m, n] * 10**400", "does not fit f32"),
+    ("bad-call", "t = tl.sum(x[m, n], n, n)", "tl.sum(x[m, n], n, n)", "twice"),
     ("bad-call", "out[m, n] = tl.exp(s, s)", "tl.exp(s, s)", "takes 1 arguments, 2 given"),
     ("bad-call", "out[m, n] = tl.sum(x[m, n])", "tl.sum(x[m, n])", "at least one axis"),
     ("bad-call", "out[m, n] = tl.dot(s)", "tl.dot(s)", "missing"),
@@ -103,6 +110,7 @@ BODIES = [
     ("not-an-axis", "out[m, n] = tl.sum(i[m], n)", "tl.sum(i[m], n)", "has no axis n"),
     ("dot-without-common-axis", "out[m, n] = tl.dot(i[m], x[0, n])", "tl.dot(i[m], x[0, n])", "share no axis"),
     ("dot-dtypes", "out[m, n] = tl.dot(i[m], x[m, n])", "tl.dot(i[m], x[m, n])", "i32 and f32"),
+    ("dot-dtypes", "a = tl.cast(i[m], tl.i8)\nt = tl.dot(a, tl.cast(i[m], tl.u8))", "tl.dot(a", "tl.cast(x, tl.i32)"),
     ("recursion", "out[m, n] = forever(s)", "forever(s)", "without end"),
     ("helper-result", "out[m, n] = nothing(s)", "nothing(s)", "return value"),
     ("output-not-stored", "pass", "def", "never stored"),
@@ -227,14 +235,15 @@ def arguments() -> dict[str, object]:
     ("changes", "messages"),
     [
         ({"x": np.zeros((3, 5), "f4")}, ["dimension 0 of y is 6, but K is 5 (dimension 1 of x)"]),
-        ({"x": np.zeros(3, "f4")}, ["x has 1 dimensions, not 2 [M, K]"]),
+        ({"x": np.zeros(3, "f4")}, ["call of k: x has 1 dimensions, not 2 [M, K]"]),
         ({"y": np.zeros((6, 5), "f4"), "w": np.zeros(3, "i1")}, ["y is 5, not 4", "w has dtype i8, not u4"]),
         ({"y": np.zeros((6, 4), "f8")}, ["y has dtype f64, but T is f32 already"]),
         ({"i": 1.5, "f": "a"}, ["i is 1.5, not a scalar i32", "f is 'a'"]),
         ({"i": 2**40}, ["does not fit i32"]),
         ({"n": 1.5}, ["n is 1.5, not a int"]),
         ({"out": np.zeros((3, 3), "f4")}, ["dimension 1 of out is 3, not 4"]),
-        ({"z": 1}, ["unexpected keyword argument 'z'"]),
+        ({"z": 1}, ["unexpected keyword argument 'z'", "tl.Tensor['M', 'K', 'T']"]),
+        ({"outt": None}, ["unexpected keyword argument 'outt'", "did you mean out?"]),
         ({"w": np.zeros(9, "u1")}, ["dimension 0 of w is 18, but K is 6"]),
     ],
 )
@@ -282,6 +291,57 @@ def test_output_that_shares_memory_with_an_input():
         kernel(np.zeros(5, "f4"), out=memory[:5])
 
 
+def test_a_misspelt_argument_is_named_before_the_one_it_leaves_out():
+    given = arguments()
+    given["xx"] = given.pop("x")
+    with pytest.raises(CompileError, match="unexpected keyword argument 'xx'") as error:
+        kernel_from_text(CALL)(**given)
+    assert "did you mean x?" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("strides", "fits"), [((0, 4), False), ((16, 0), False), ((4, 4), False), ((12, 8), True), ((4, 12), True)]
+)
+def test_output_whose_elements_share_memory(strides: tuple[int, int], fits: bool):
+    kernel = kernel_from_text(
+        """
+        @tl.kernel
+        def k(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
+            for m, n in tl.grid("M", "N"):
+                out[m, n] = x[m, n]
+        """
+    )
+    x = np.arange(6, dtype="f4").reshape(3, 2)
+    out = np.lib.stride_tricks.as_strided(np.zeros(99, "f4"), (3, 2), strides)
+    if fits:
+        assert (kernel(x, out=out) == x).all()
+        return
+    with pytest.raises(CompileError, match="share memory with each other") as error:
+        kernel(x, out=out)
+    assert error.value.slug == "arguments"
+
+
+def test_decorators():
+    @tl.kernel
+    @tl.kernel
+    def twice(x: tl.Tensor["M", tl.f32]) -> tl.Tensor["M", tl.f32]:
+        for m in tl.grid("M"):
+            out[m] = 2 * x[m]
+
+    assert twice(np.ones(3, "f4")).tolist() == [2, 2, 2]
+
+    @functools.wraps(arguments)
+    def wrapped(*args: object) -> object:
+        return args
+
+    for thing, said in ((wrapped, "another decorator"), (None, "NoneType"), (3, "int"), (math.sqrt, "builtin")):
+        with pytest.raises(CompileError, match=said) as error:
+            tl.kernel(thing)
+        assert error.value.slug == "not-a-function" and "without parentheses" in str(error.value)
+    with pytest.raises(CompileError, match="NoneType"):
+        tl.kernel()
+
+
 def test_too_few_dimensions_are_known():
     kernel = kernel_from_text(
         """
@@ -305,7 +365,8 @@ def test_every_slug_of_the_language_is_tested():
     for name in ("lang.kernel", "task.propagate", "task.text", "task.verify"):
         import_module(f"threadloom.{name}")
 
-    tested = {b[0] for b in BODIES} | {k[0] for k in KERNELS} | {"no-source", "outside-kernel", "arguments"}
+    tested = {b[0] for b in BODIES} | {k[0] for k in KERNELS}
+    tested |= {"no-source", "outside-kernel", "arguments", "not-a-function"}
     tested |= {
         "not-an-array",
         "invalid-tile-ir",

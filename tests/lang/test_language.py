@@ -396,6 +396,24 @@ def test_annotations_as_text_and_as_objects_are_the_same():
     assert plain.tile().tensors == future.tile().tensors
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = b = x[m, n] * 2\nout[m, n] = a + b",
+        "a, b = twin(x[m, n] * 2)\nout[m, n] = a + b",
+        "t = (x[m, n] * 2,)\nq = t[0] + 0\nr = t[0]\nout[m, n] = q + r",
+        "t = (x[m, n] * 2,)\nr = t[0]\nout[m, n] = t[0] + r",
+        "t = (tl.cast(m, tl.i64) * 0,)\nr = t[0]\nout[m, n] = x[t[0] + m, n] * 4 + r",
+    ],
+)
+def test_one_value_under_several_names(text: str):
+    np.testing.assert_array_equal(run(text, twin=_twin), 4 * X)
+
+
+def _twin(value: object) -> object:
+    return value, value
+
+
 def test_kernels_are_pickled_by_name():
     assert pickle.loads(pickle.dumps(with_helpers)) is with_helpers
 

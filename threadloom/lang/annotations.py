@@ -20,6 +20,9 @@ class TensorSpec:
     dims: tuple[str | int, ...]
     dtype: Dtype | str
 
+    def __repr__(self) -> str:
+        return f"tl.Tensor[{', '.join(map(repr, (*self.dims, self.dtype)))}]"
+
 
 @dataclass(frozen=True, slots=True)
 class ConstSpec:

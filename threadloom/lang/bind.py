@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from threadloom.lang.signature import ConstParam, FunctionParam, ScalarParam, Si
 from threadloom.tile.ops import Dim, Kernel, Tensor
 
 ARGUMENTS = slug("arguments", "the arguments of a call do not fit the kernel's signature")
+
+MOST_PLACES = 1 << 20  # of an array that are compared one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,16 @@ def _by_name(
         doubled = kwargs and any(k in kwargs for k in positional[: len(args)])
         if len(values) == len(signature.python.parameters) and not doubled and values.keys() == signature.names:
             return values
+    parameters = f"its parameters are {signature.python}"
+    for unknown in kwargs.keys() - signature.names:  # Python would name a missing parameter first
+        near = "".join(get_close_matches(unknown, signature.names, 1))
+        advice = f"did you mean {near}?" if near else ""
+        what = f"{name}: got an unexpected keyword argument {unknown!r}"
+        raise CompileError(ARGUMENTS, what, why=parameters, try_=advice)
     try:
         bound = signature.python.bind(*args, **kwargs)
     except TypeError as error:
-        raise CompileError(ARGUMENTS, f"{name}: {error}", why=f"its parameters are {signature.python}") from None
+        raise CompileError(ARGUMENTS, f"{name}: {error}", why=parameters) from None
     bound.apply_defaults()
     return bound.arguments
 
@@ -136,6 +145,7 @@ class _Dims:
     extents: dict[str, int] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    unread: set[Dim] = field(default_factory=set)  # those of arguments with another number of dimensions
 
     def meet(self, tensor: Tensor, at: int, extent: int) -> None:
         dim, place = tensor.dims[at], f"dimension {at} of {tensor.name}"
@@ -233,7 +243,7 @@ def _settle(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[str, A
             _meet_tensor(tensor, views[tensor.name], dims, shaped)
     dims.settle_formulas(shaped)
     for dim in _named_dims(kernel):
-        if dim not in dims.extents and not (dims.problems and dim in dims.formulas):
+        if dim not in dims.extents and dim not in dims.unread and not (dims.problems and dim in dims.formulas):
             dims.problems.append(f"dimension {dim} is given by no argument")
     _raise_all(kernel.name, dims.problems)
     return dims.extents
@@ -246,6 +256,7 @@ def _meet_tensor(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tupl
     if view.array.ndim != len(tensor.dims):
         wanted = f"[{', '.join(map(str, tensor.dims))}]"
         dims.problems.append(f"{tensor.name} has {view.array.ndim} dimensions, not {len(tensor.dims)} {wanted}")
+        dims.unread.update(tensor.dims)
         return
     shape = logical_shape(view, tensor)
     shaped.append((tensor, shape))
@@ -275,6 +286,13 @@ def _check_given(kernel: Kernel, name: str, view: ArrayView, arrays: Mapping[str
     it is written."""
     if not view.writable:
         raise CompileError(ARGUMENTS, f"call of {kernel.name}: {name} is read-only")
+    if _overlaps_itself(view.array):
+        raise CompileError(
+            ARGUMENTS,
+            f"call of {kernel.name}: elements of {name} share memory with each other",
+            why="a stored value would overwrite others",
+            try_=f"{name}= an array with an element for each index, such as a copy",
+        )
     for other, memory in arrays.items():
         if other != name and _share(view.array, memory):
             raise CompileError(
@@ -283,6 +301,24 @@ def _check_given(kernel: Kernel, name: str, view: ArrayView, arrays: Mapping[str
                 why="tiles are read and written in no fixed order",
                 try_=f"{name}= an array of its own",
             )
+
+
+def _overlaps_itself(array: np.ndarray) -> bool:
+    """Whether two indices are one place: surely not where every stride steps over all that the smaller ones reach."""
+    reach_bytes = array.itemsize
+    dims = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    for stride_bytes, extent in dims:
+        if stride_bytes < reach_bytes:
+            break
+        reach_bytes += stride_bytes * (extent - 1)
+    else:
+        return False
+    if array.size > MOST_PLACES:
+        return True  # no array that anyone makes by slicing
+    places = np.zeros((), np.int64)
+    for stride_bytes, extent in dims:
+        places = np.add.outer(places, np.arange(extent) * stride_bytes)
+    return bool(array.size) and bool((np.diff(np.sort(places, axis=None)) < array.itemsize).any())
 
 
 def _share(a: np.ndarray, b: np.ndarray) -> bool:

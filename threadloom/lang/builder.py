@@ -29,8 +29,10 @@ from threadloom.tile.ops import (
     Value,
 )
 from threadloom.tile.promote import accumulate_dtype, compute_dtype, literal_dtype, promote
+from threadloom.tile.uses import operands
 
 OPERAND_DTYPE = slug("operand-dtype", "an operation does not take operands of this dtype")
+UNKNOWN_NAME = slug("unknown-name", "a name in a kernel has no value")
 NOT_A_TILE = slug("not-a-tile", "something that is not a tile, scalar or number is used as an operand")
 LITERAL_RANGE = slug("literal-out-of-range", "an integer literal does not fit the dtype it is used with")
 
@@ -43,12 +45,14 @@ class Builder:
     def __init__(self, consts: Mapping[str, object]) -> None:
         self.consts = consts
         self.formulas: dict[str, Formula] = {}
+        self.signature_dims: dict[str, None] | None = None  # names in the signature, once they have been read
         self.loc: Loc | None = None
         self.axes: dict[str, Axis] = {}
         self.ops: list[Op] = []
         self.accumulated: set[str] = set()  # outputs that are targets of atomic adds
         self._names: dict[str, int] = {}
         self._temporary: set[str] = set()
+        self._renamed: dict[str, Value] = {}
         self._constants: list[dict[str, Value]] = [{}]
 
     # ------------------------------------------------------------ names, blocks
@@ -71,10 +75,23 @@ class Builder:
     def dim(self, written: str | int) -> Dim:
         """A dimension as users write it: a formula gets a name of its own, compile-time constants their value."""
         parsed = parse_dim(written, self.consts)
+        if self.signature_dims is not None:
+            self._check_known(parsed)
         if isinstance(parsed, Formula):
             self.formulas.setdefault(parsed.name, parsed)
             return parsed.name
         return parsed
+
+    def _check_known(self, dim: Dim | Formula) -> None:
+        names = dim.names if isinstance(dim, Formula) else [dim] if isinstance(dim, str) else []
+        for name in names:
+            if name not in self.signature_dims and name not in self.formulas:
+                raise CompileError(
+                    UNKNOWN_NAME,
+                    f"{name!r} is no dimension of a parameter or result",
+                    why=f"the kernel's dimensions are {', '.join(self.signature_dims) or 'numbers only'}",
+                    loc=self.loc,
+                )
 
     def new_axis(self, name: str, dim: Dim, kind: AxisKind) -> Affine:
         unique, count = name, 0
@@ -115,7 +132,8 @@ class Builder:
             self._constants.pop()
 
     def name_result(self, value: Value, name: str) -> Value:
-        """Let a value that has no name of the user's yet take `name`."""
+        """Let a value that has no name of the user's yet, and that nothing has read, take `name`."""
+        value = self.current(value)
         if value.name not in self._temporary:
             return value
         for at in range(len(self.ops) - 1, -1, -1):
@@ -123,8 +141,13 @@ class Builder:
                 named = Value(self.fresh(name), value.type)
                 self.ops[at] = replace(self.ops[at], result=named)
                 self._temporary.discard(value.name)
+                self._renamed[value.name] = named
                 return named
         return value
+
+    def current(self, value: Value) -> Value:
+        """`value` under the name that it has now: a tuple, say, may hold it from before it got one."""
+        return self._renamed.get(value.name, value)
 
     # ------------------------------------------------------------ operands
 
@@ -141,10 +164,13 @@ class Builder:
         return value
 
     def _check_range(self, number: Number, dtype: Dtype) -> None:
-        if not dtype.is_integer:
-            return
-        low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else (0, 2**dtype.bits)
-        if not low <= number < high:
+        if dtype.is_float:
+            low, high = -(2**1024), 2**1024  # what Python can make a float of
+            fits = isinstance(number, float) or low < number < high
+        else:
+            low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else (0, 2**dtype.bits)
+            fits = dtype is bool_ or low <= number < high
+        if not fits:
             raise CompileError(
                 LITERAL_RANGE,
                 f"{number} does not fit {dtype.name}",
@@ -158,7 +184,7 @@ class Builder:
         operand = operand.item() if isinstance(operand, np.generic) else operand
         match operand:
             case Value():
-                return operand
+                return self.current(operand)
             case Affine():
                 return self._materialize(operand)
             case bool() | int() | float():
@@ -176,7 +202,7 @@ class Builder:
             if term.axis is not None:
                 axes = () if self.axes[term.axis].kind is AxisKind.EACH else (term.axis,)
                 part = self.temporary(axes, i64)
-                self.ops.append(Index(part, term.axis, self.loc))
+                self.emit(Index(part, term.axis, self.loc))
             else:
                 part = self.cast(term.value, i64)
             part = part if term.coefficient == 1 else self.map("mul", part, term.coefficient)
@@ -205,13 +231,13 @@ class Builder:
         if value.type.dtype == dtype:
             return value
         result = self.temporary(value.type.axes, dtype)
-        self.ops.append(Cast(result, value, self.loc))
+        self.emit(Cast(result, value, self.loc))
         return result
 
     def copy(self, value: Value, axes: tuple[str, ...] | None = None) -> Value:
         """A new value equal to `value`, with its axes in the given order."""
         result = self.temporary(axes or value.type.axes, value.type.dtype)
-        self.ops.append(Cast(result, value, self.loc))
+        self.emit(Cast(result, value, self.loc))
         return result
 
     def full(self, operand: object, axes: tuple[str, ...], dtype: Dtype) -> Value:
@@ -219,7 +245,7 @@ class Builder:
         if scalar.type.axes:
             raise CompileError(OPERAND_DTYPE, "the fill value is a tile, not a scalar", loc=self.loc)
         result = self.temporary(axes, dtype)
-        self.ops.append(Full(result, scalar, self.loc))
+        self.emit(Full(result, scalar, self.loc))
         return result
 
     def map(self, fn: str, *operands: object) -> Value:
@@ -236,7 +262,7 @@ class Builder:
         if fixed:
             args = (self._condition(operands[0]), *args)
         result = self.temporary(broadcast_axes(args), result_dtype(record, dtype))
-        self.ops.append(Map(result, fn, args, self.loc))
+        self.emit(Map(result, fn, args, self.loc))
         return result
 
     def _shared_dtype(self, rule: Rule, operands: tuple[object, ...]) -> Dtype:
@@ -271,6 +297,7 @@ class Builder:
         return value
 
     def emit(self, op: Op) -> None:
+        self._temporary.difference_update(v.name for v in operands(op))
         self.ops.append(op)
 
 

@@ -18,7 +18,7 @@ from threadloom.lang.builder import Builder, describe_type, reduction_dtype
 from threadloom.lang.values import Affine, AxisSpec, LoopSpec
 from threadloom.tile.functions import TABLE
 from threadloom.tile.ops import AxisKind, DimSize, Dot, Index, Reduce, Scan, Value
-from threadloom.tile.promote import compute_dtype, literal_dtype
+from threadloom.tile.promote import compute_dtype, literal_dtype, promote
 
 BAD_CALL = slug("bad-call", "an operation is called with arguments it does not take")
 NO_COMMON_AXIS = slug("dot-without-common-axis", "tl.dot of tiles that share no axis")
@@ -133,11 +133,14 @@ def _dtype(b: Builder, thing: object) -> Dtype:
 
 
 def _zeros(b: Builder, *axes: object, dtype: object = None) -> Value:
-    return _full(b, 0, *axes, dtype=f32 if dtype is None else dtype)
+    return _filled(b, 0, _axes(b, axes, "tl.zeros"), f32 if dtype is None else dtype)
 
 
 def _full(b: Builder, value: object, *axes: object, dtype: object = None) -> Value:
-    names = _axes(b, axes, "tl.full")
+    return _filled(b, value, _axes(b, axes, "tl.full"), dtype)
+
+
+def _filled(b: Builder, value: object, names: tuple[str, ...], dtype: object) -> Value:
     if dtype is None:
         value = value.item() if isinstance(value, np.generic) else value
         wanted = literal_dtype(value, None) if isinstance(value, bool | int | float) else b.value(value).type.dtype
@@ -180,11 +183,13 @@ def dot(b: Builder, a: object, b_: object, over: object = None) -> Value:
 def _check_dot_dtypes(b: Builder, left: Dtype, right: Dtype) -> None:
     both_f8 = left.name.startswith("f8") and right.name.startswith("f8")
     if left is bool_ or right is bool_ or (left is not right and not both_f8):
+        both = promote(left, right)
+        both = i32 if both is bool_ else both
         raise CompileError(
             DOT_DTYPES,
             f"tl.dot of {left.name} and {right.name}",
             why="both operands need the same number dtype (f8e4m3 and f8e5m2 may be mixed)",
-            try_=f"tl.cast(x, {left!r}) on one of them",
+            try_=f"tl.cast(x, {both!r}), which holds both, on what is not {both.name}",
             loc=b.loc,
         )
 
@@ -192,12 +197,11 @@ def _check_dot_dtypes(b: Builder, left: Dtype, right: Dtype) -> None:
 # ---------------------------------------------------------------- reductions, scans, elementwise
 
 
-def _along(b: Builder, operand: object, axis: object, what: str) -> tuple[Value, str]:
+def _along(b: Builder, operand: object, axis: str, what: str) -> Value:
     value = b.value(operand)
-    name = axis_name(b, axis, what)
-    if name not in value.type.axes:
-        raise CompileError(NOT_AN_AXIS, f"{what}: {describe_type(value.type)} has no axis {name}", loc=b.loc)
-    return value, name
+    if axis not in value.type.axes:
+        raise CompileError(NOT_AN_AXIS, f"{what}: {describe_type(value.type)} has no axis {axis}", loc=b.loc)
+    return value
 
 
 def _reduce(fn: str) -> Handler:
@@ -205,8 +209,8 @@ def _reduce(fn: str) -> Handler:
         if not axes or (fn in ("argmax", "argmin") and len(axes) > 1):
             need = "exactly one axis" if fn in ("argmax", "argmin") else "at least one axis"
             raise CompileError(BAD_CALL, f"tl.{fn} needs {need}", try_=f"tl.{fn}(x, k)", loc=b.loc)
-        for axis in axes:
-            value, name = _along(b, x, axis, f"tl.{fn}")
+        for name in _axes(b, axes, f"tl.{fn}"):
+            value = _along(b, x, name, f"tl.{fn}")
             value = b.map("ne", value, 0) if fn in ("any", "all") and value.type.dtype is not bool_ else value
             if fn not in ("any", "all"):
                 value = b.cast(value, i32 if value.type.dtype is bool_ else compute_dtype(value.type.dtype))
@@ -221,7 +225,8 @@ def _reduce(fn: str) -> Handler:
 
 def _scan(fn: str) -> Handler:
     def handler(b: Builder, x: object, axis: object, reverse: object = False) -> Value:
-        value, name = _along(b, x, axis, f"tl.cum{fn}")
+        name = axis_name(b, axis, f"tl.cum{fn}")
+        value = _along(b, x, name, f"tl.cum{fn}")
         value = b.cast(value, i32 if value.type.dtype is bool_ else compute_dtype(value.type.dtype))
         result = b.temporary(value.type.axes, reduction_dtype(fn, value.type.dtype), f"cum{fn}")
         b.emit(Scan(result, fn, value, name, bool(reverse), b.loc))

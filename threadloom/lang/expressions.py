@@ -13,12 +13,12 @@ from threadloom.dtypes import Dtype, i64
 from threadloom.errors import CompileError, slug
 from threadloom.lang import builtins as tl
 from threadloom.lang import library
+from threadloom.lang.builder import UNKNOWN_NAME, describe_type
 from threadloom.lang.calls import HANDLERS, bind, dot
 from threadloom.lang.places import Places
 from threadloom.lang.values import Affine, TensorRef, Unusable
 from threadloom.tile.ops import AxisKind, Bound, Term, Value
 
-UNKNOWN_NAME = slug("unknown-name", "a name in a kernel has no value")
 CONDITION = slug("tile-condition", "a condition in the control flow is a tile instead of a scalar")
 
 
@@ -155,7 +155,9 @@ class Expressions(Places):
         if right == -1:
             return self.b.map("div", 1.0, left)
         instead = "x ** n for n = 1..16, 0.5, -0.5, -1; or tl.exp2(y * tl.log2(x))"
-        raise self.unsupported(node, f"x ** {right!r}", instead)
+        power = describe_type(right.type) if isinstance(right, Value) else "a loop variable"
+        shown = repr(right) if _is_constant(right) else power
+        raise self.unsupported(node, f"a power with exponent {shown}", instead)
 
     def _unary(self, op: ast.unaryop, operand: object, node: ast.AST) -> object:
         python = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
@@ -243,7 +245,11 @@ class Expressions(Places):
         try:
             return getattr(owner, name)
         except AttributeError as error:
-            raise CompileError(UNKNOWN_NAME, str(error), loc=self.loc(node)) from None
+            near = _nearest(name, dir(owner))
+            written = ast.unparse(node.value)
+            raise CompileError(
+                UNKNOWN_NAME, str(error), try_=f"did you mean {written}.{near}?" if near else "", loc=self.loc(node)
+            ) from None
 
     def _bound(self, owner: Affine, name: str, node: ast.Attribute) -> Value:
         axis = owner.axis()

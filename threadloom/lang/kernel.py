@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,11 +19,23 @@ if TYPE_CHECKING:
     from threadloom.tile.ops import Kernel as TileKernel
 
 UNDETERMINED = slug("undetermined", "a kernel is asked for without the constants or dtypes it depends on")
+NOT_A_FUNCTION = slug("not-a-function", "tl.kernel is used on something else than a Python function")
 
 
-def kernel(function: Callable[..., object]) -> Kernel:
+def kernel(function: Callable[..., object] | None = None) -> Kernel:
     """Decorator: make a kernel of a Python function. Its text is read now, and parsed when it is first used, so that it
     may use what is defined below it."""
+    if isinstance(function, Kernel):
+        return function
+    written_in_python = isinstance(function, types.FunctionType)
+    if not written_in_python or hasattr(function, "__wrapped__"):
+        what = function.__qualname__ if written_in_python else f"a {type(function).__name__}"
+        raise CompileError(
+            NOT_A_FUNCTION,
+            f"tl.kernel is given {what + ', made by another decorator' if written_in_python else what}",
+            why="it reads the text of a Python function",
+            try_="@tl.kernel, without parentheses, right above the `def`, below other decorators",
+        )
     return Kernel(function)
 
 

@@ -425,4 +425,5 @@ def _assigned(statements: list[ast.stmt]) -> list[str]:
 
 def _keyword(node: ast.stmt) -> str:
     words = {ast.FunctionDef: "def", ast.ClassDef: "class", ast.ImportFrom: "import", ast.Delete: "del"}
+    words |= {ast.AnnAssign: "name: type = value", ast.AsyncFunctionDef: "async def", ast.TryStar: "try"}
     return words.get(type(node), type(node).__name__.lower())

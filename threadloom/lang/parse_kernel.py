@@ -52,6 +52,8 @@ def parse_kernel(
     builder = Builder(consts)
     tensors = [_tensor(builder, p, Access.IN, dtypes) for p in signature.tensors()]
     outputs = [_tensor(builder, p, Access.OUT, dtypes) for p in signature.outputs]
+    plain = [d for t in (*tensors, *outputs) for d in t.dims if isinstance(d, str) and d not in builder.formulas]
+    builder.signature_dims = dict.fromkeys([*plain, *(n for f in builder.formulas.values() for n in f.names)])
     scalars = tuple(Scalar(p.name, p.dtype) for p in signature.params if isinstance(p, ScalarParam))
     names: dict[str, object] = dict(consts)
     names |= {t.name: TensorRef(t) for t in (*tensors, *outputs)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 import numpy as np
 
@@ -129,9 +130,9 @@ class Places:
                 axis = index.axis()
                 if axis is not None and self._is_wrong_dim(self.b.axes[axis].dim, dim):
                     raise self._wrong_dim(ref, at, axis, item)
-                return Subscript(index.terms, index.offset)
+                return Subscript(tuple(self._current(t) for t in index.terms), index.offset)
             case Value() if index.type.dtype.is_integer:
-                return Subscript((Term(1, value=index),))
+                return Subscript((Term(1, value=self.b.current(index)),))
         what = describe_type(index.type) if isinstance(index, Value) else f"{index!r}"
         raise CompileError(
             SUBSCRIPTS,
@@ -139,6 +140,9 @@ class Places:
             why="a subscript is an integer: a loop variable, a scalar, a tile of indices, or a sum of them",
             loc=self.loc(item),
         )
+
+    def _current(self, term: Term) -> Term:
+        return term if term.value is None else replace(term, value=self.b.current(term.value))
 
     def _is_wrong_dim(self, looped: Dim, indexed: Dim) -> bool:
         """A formula such as "B + 1" may well be indexed by a loop over B."""
