@@ -38,7 +38,7 @@ $(VENV)/.stamp-run: pyproject.toml $(VENV)/.stamp-venv
 	@touch $@
 
 $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-venv
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cuda-on-cpu,optimal,test]'
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cuda-on-cpu,gpu,optimal,test]'
 	$(PY) -c ''
 	@touch $@ $(VENV)/.stamp-run
 
