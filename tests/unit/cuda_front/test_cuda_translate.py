@@ -1,0 +1,173 @@
+"""`loom translate`: what g++ builds from it does what the CUDA program does, and reads like it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from threadloom import cli
+from threadloom.cuda.front import SourceOptions
+from threadloom.cuda.translate import program
+from threadloom.cuda.translate.host_source import host_source
+
+CASES = Path(__file__).parents[2] / "cuda_cases"
+QUICK = ("group_by_key",)
+OTHERS = (
+    "counting_barriers exited_threads grid_barrier inline_ptx last_block runtime_api shared_names shuffle_edges "
+    "tree_reduction uniform_loops vector_add"
+).split()
+needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+SCALE = """\
+#include <cstdio>
+struct Range { int first, last; };
+__constant__ float factor;
+__device__ __forceinline__ float twice(float x) { return 2 * x; }
+
+template <class T> __global__ void __launch_bounds__(64) scale(T *values, const Range range, int by = 1) {
+  int index = range.first + blockIdx.x * blockDim.x + threadIdx.x;
+  if (index < range.last) values[index] = values[index] * T(by) + T(twice(factor));
+}
+__global__ void reverse(unsigned *keys, int n) {
+  extern __shared__ unsigned reversed[];
+  unsigned t = threadIdx.x;
+  reversed[n - 1 - t] = keys[t] / 3;
+  __syncthreads();
+  keys[t] = reversed[t] >> 1;
+}
+#define LAUNCH(k, blocks, ...) k<<<blocks, 64>>>(__VA_ARGS__)
+
+int main() {
+  float *x, half = 0.5f;
+  unsigned *keys;
+  cudaMallocManaged(&x, 100 * sizeof(float));
+  cudaMallocManaged(&keys, 64 * sizeof(unsigned));
+  cudaMemcpyToSymbol(factor, &half, sizeof half);
+  for (int i = 0; i < 100; ++i) x[i] = i;
+  for (unsigned i = 0; i < 64; ++i) keys[i] = 4000000000u + i;
+  scale<<<2, 64>>>(x, Range{10, 90}, 3);
+  LAUNCH(scale<float>, 1, x, (Range{0, 10}), 2);
+  if (x) reverse<<<dim3(1), dim3(64), 64 * sizeof(unsigned)>>>(keys, 64); else return 3;
+  int wrong = 0;
+  for (int i = 0; i < 100; ++i) wrong += x[i] != (i < 10 ? 2 * i + 1 : i < 90 ? 3 * i + 1 : i);
+  for (unsigned i = 0; i < 64; ++i) wrong += keys[i] != (4000000000u + 63 - i) / 3 >> 1;
+  scale<<<0, 64>>>(x, Range{0, 10}, 3);
+  wrong += cudaGetLastError() != cudaErrorInvalidConfiguration;
+  if (wrong) printf("%d wrong\\n", wrong);
+  return wrong != 0;
+}
+"""
+
+
+def build_and_run(text: str, folder: Path, include: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "program.cpp").write_text(text)
+    command = ["g++", "-O1", "-fopenmp", "-I", str(include), str(folder / "program.cpp"), *program.link_flags()]
+    built = subprocess.run([*command, "-o", str(folder / "program")], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[:3000]
+    return subprocess.run([folder / "program"], capture_output=True, text=True, timeout=60, check=False)
+
+
+@needs_gxx
+@pytest.mark.clang
+@pytest.mark.parametrize("case", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
+def test_translated_cases_check_themselves(case: str, tmp_path: Path) -> None:
+    text = program.translate(str(CASES / f"{case}.cu"), SourceOptions(includes=(str(CASES),)))
+    done = build_and_run(text, tmp_path, CASES)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def scale_text(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("translate")
+    (folder / "scale.cu").write_text(SCALE)
+    assert cli.main(["translate", str(folder / "scale.cu"), "-o", str(folder / "scale.cpp")]) == 0
+    return (folder / "scale.cpp").read_text()
+
+
+@needs_gxx
+@pytest.mark.clang
+def test_templates_structs_macros_symbols_and_unsigned_numbers_keep_their_meaning(
+    scale_text: str, tmp_path: Path
+) -> None:
+    done = build_and_run(scale_text, tmp_path, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.clang
+def test_kernels_have_the_users_names(scale_text: str) -> None:
+    kernels = scale_text[scale_text.index("// ---- the kernels of") :]
+    assert "void run_on_cpu(scale_kernel<float>, float* values, Range range, int by) {" in kernels
+    assert "int index = " in kernels and "values[index] = " in kernels
+    assert "void reverse(unsigned *keys, int n) {" in kernels
+    assert "reversed[" in kernels and "keys[" in kernels
+    assert kernels.count("#pragma omp parallel for") == 2
+
+
+@pytest.mark.clang
+def test_same_input_gives_the_same_text(scale_text: str, tmp_path: Path) -> None:
+    (tmp_path / "scale.cu").write_text(SCALE)
+    assert program.translate(str(tmp_path / "scale.cu"), SourceOptions()) == scale_text
+
+
+def rewritten(text: str, tmp_path: Path) -> str:
+    (tmp_path / "x.cu").write_text(text)
+    return host_source(tmp_path / "x.cu").text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("int f() { k<<<1, 2>>>(); }", "int f() { loom::launch(1, 2), k(); }"),
+        ("if (a) k <<<g, b, 0, s>>>(x, f(y)); else z();", "if (a) loom::launch(g, b, 0, s), k(x, f(y)); else z();"),
+        ("CHECK(k<<<1, 2>>>(x));", "CHECK((loom::launch(1, 2), k(x)));"),
+        ("ns::k<A<B<int>>, 3><<<g, 8>>>(x);", "loom::launch(g, 8), ns::k<A<B<int>>, 3>(x);"),
+        ("table[i].run<<<1, 1>>>();", "loom::launch(1, 1), table[i].run();"),
+        ("#define L(k) \\\n  k<<<1, 1>>>()\n", "#define L(k) \\\n  (loom::launch(1, 1), k())\n"),
+        ("__global__ void k(int n = 3);", "void k(int n = 3);"),
+        ("extern \"C\" __global__ void __launch_bounds__(64, 2) k(int n) { f(\"}\"); }", "extern \"C\" void k(int n);"),
+        ("namespace a { static __global__ void k() { /* } */ } }", "namespace a { static void k(); }"),
+        ("template __global__ void k<int>(int);", ""),
+        (
+            "template <class T, int N = 2> __global__ void k(T *x, int n = 1) { f(); }",
+            "template <class T, int N = 2> struct k_kernel {};\n"
+            "template <class T, int N = 2> void k(T *x, int n = 1) { run_on_cpu(k_kernel<T, N>(), x, n); }",
+        ),
+        (
+            "template <> __global__ void k<int>(int *x) { f(); }",
+            "template <> void k<int>(int *x) { run_on_cpu(k_kernel<int>(), x); }",
+        ),
+        ("__device__ float f(float x) { return x; } int g;", "__device__ float f(float x); int g;"),
+        (
+            "struct S { int a; __device__ S() : a{1} { f(); } };",
+            "struct S { int a; __device__ S() : a{1} { __builtin_trap(); } };",
+        ),
+        ("__host__ __device__ int f() { return 1; }", "__host__ __device__ int f() { return 1; }"),
+        (
+            "__constant__ float c[2] = {1, 2};\n__device__ int d;",
+            "__constant__ float c[2] = {1, 2};\n__device__ int d;",
+        ),
+        ("auto f = [=] __device__(int x) { return x; };", "auto f = [=] __device__(int x) { return x; };"),
+        (
+            "cout << a <<b; x = 1 << 2 >> 3; s = R\"(k<<<1, 1>>>())\";",
+            "cout << a <<b; x = 1 << 2 >> 3; s = R\"(k<<<1, 1>>>())\";",
+        ),
+    ],
+)  # fmt: skip
+def test_host_text(before: str, after: str, tmp_path: Path) -> None:
+    assert rewritten(before, tmp_path) == after
+
+
+def test_included_device_code_becomes_part_of_the_text(tmp_path: Path) -> None:
+    (tmp_path / "kernels.cuh").write_text("#pragma once\n__global__ void k() { g(); }\n")
+    (tmp_path / "host.h").write_text("int h();\n")
+    text = rewritten('#include "kernels.cuh"\n#include "kernels.cuh"\n#include "host.h"\nint x;\n', tmp_path)
+    assert text == '// ---- kernels.cuh\nvoid k();\n// ---- end of kernels.cuh\n\n#include "host.h"\nint x;\n'
+
+
+def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["translate"]) == 2
+    assert cli.main(["translate", "a.cu", "b.cu"]) == 2
+    assert "one CUDA file" in capsys.readouterr().err
