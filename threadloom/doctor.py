@@ -176,6 +176,8 @@ def _store() -> Finding:
     if not folder.exists():
         parent = next(p for p in folder.parents if p.exists())
         return Finding("store", os.access(parent, os.W_OK), f"{folder} (nothing stored yet)", enables, get)
+    if not folder.is_dir():
+        return Finding("store", False, f"{folder} is no folder", enables, get)
     size_bytes = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
     mode = folder.stat().st_mode & 0o777
     detail = f"{folder}, {size_bytes / 1e6:.1f} MB, mode {mode:04o}"

@@ -41,6 +41,9 @@ BAD_STAGE = slug("bad-stage", "an edited stage of a dump is not valid at its own
 NOT_A_STAGE = slug("not-a-stage", "a file to run from is no stage of a dump")
 
 
+MADE_FOR = "made for "  # begins the comment that says which call the code of a stage fits
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     file: str
@@ -70,10 +73,11 @@ def cpu_stages(
 
     yield from plan_stages(call.kernel, program)
     _, module = _lowered(call, program, machine)
-    yield Stage("04-par.par", print_module(module))
+    made_for = f"{MADE_FOR}{_described(call)}"
+    yield Stage("04-par.par", f"; {made_for}\n{print_module(module)}")
     llvm = emit_llvm(module)
-    yield Stage("05-llvm.ll", llvm)
-    yield Stage("06-asm.s", compile_assembly(llvm, target or host_cpu().target))
+    yield Stage("05-llvm.ll", f"; {made_for}\n{llvm}")
+    yield Stage("06-asm.s", f"/* {made_for} */\n{compile_assembly(llvm, target or host_cpu().target)}")
 
 
 def gpu_stages(kernel: Kernel, dims: dict[str, int], program: SProgram) -> list[Stage]:
@@ -108,22 +112,28 @@ def plan_stages(kernel: Kernel, program: SProgram) -> list[Stage]:
 
 def runner(path: Path, call: Call) -> Callable[[], None]:
     """A function that fills the outputs of `call`, compiled from the text of `path`."""
-    text = path.read_text(encoding="utf-8")
+    text = _read(path)
     match path.suffix:
         case ".tile":
             from threadloom.tile.text import parse_text
 
-            return _from_program(_planned(parse_text(text, str(path)), call), call)
+            kernel = parse_text(text, str(path))
+            _check_kernel(path, kernel, call)
+            return _from_program(_planned(kernel, call), call)
         case ".task":
-            return _from_program(_planned(_graph(path), call), call)
+            return _from_program(_planned(_graph(path, call), call), call)
         case ".sprog":
             return _from_program(_read_program(path, text, call), call)
         case ".par":
+            _check_made_for(path, text, call)
             return _from_llvm(_llvm_of_par(path, text), call)
         case ".ll":
+            _check_made_for(path, text, call)
             _check_llvm(path, text)
             return _from_llvm(text, call)
         case ".s":
+            _check_made_for(path, text, call)
+            _check_assembly(path, text)
             return _from_llvm(_as_module_assembly(text), call)
     raise CompileError(
         NOT_A_STAGE,
@@ -131,6 +141,50 @@ def runner(path: Path, call: Call) -> Callable[[], None]:
         why="the ending says the level",
         try_="a file of `loom dump` ending in .tile, .task, .sprog, .par, .ll or .s",
     )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CompileError(NOT_A_STAGE, f"{path.name} is not text") from None
+
+
+def _check_kernel(path: Path, kernel: Kernel, call: Call) -> None:
+    """An edited kernel computes with the call's arguments."""
+    if (kernel.tensors, kernel.scalars) == (call.kernel.tensors, call.kernel.scalars):
+        return
+    raise CompileError(
+        BAD_STAGE,
+        f"{path.name} is of kernel {kernel.name} with other parameters than this call of {call.kernel.name}",
+        why="tensors and scalars must have the names, dimensions and dtypes that they have in the kernel",
+        try_="loom dump, with the same KERNEL, --set and --dtype",
+    )
+
+
+def _described(call: Call) -> str:
+    """What the code for a call depends on: extents, strides and dtypes are partly compiled into it."""
+    parts = []
+    for tensor in call.kernel.tensors:
+        array = call.arrays[tensor.name]
+        shape = ", ".join(str(n) for n in array.shape)
+        strides = "" if array.flags.c_contiguous else f" strides {' '.join(str(s) for s in array.strides)}"
+        parts.append(f"{tensor.name}: {tensor.dtype.name}[{shape}]{strides}")
+    return f"{call.kernel.name}({', '.join([*parts, *(f'{s.name}: {s.dtype.name}' for s in call.kernel.scalars)])})"
+
+
+def _check_made_for(path: Path, text: str, call: Call) -> None:
+    """Refuse code for other arguments, which would read and write outside these. A text without the comment is the
+    editor's own."""
+    first = text.partition("\n")[0].strip("; /*")
+    made_for, wanted = first.removeprefix(MADE_FOR), _described(call)
+    if first.startswith(MADE_FOR) and made_for != wanted:
+        raise CompileError(
+            BAD_STAGE,
+            f"{path.name} is made for {made_for}, and this is a call of {wanted}",
+            why="its code would read and write outside the arrays",
+            try_="loom dump, with the same KERNEL, --shape, --set and --dtype",
+        )
 
 
 def _planned(source: Kernel | TaskGraph, call: Call) -> SProgram:
@@ -149,16 +203,18 @@ def _read_program(path: Path, text: str, call: Call) -> SProgram:
     from threadloom.task.build import build_task_graph
 
     beside = sorted(path.parent.glob("*.task"))
-    graph = _graph(beside[0]) if beside else build_task_graph(call.kernel)
+    graph = _graph(beside[0], call) if beside else build_task_graph(call.kernel)
     program = parse(text, graph, str(path))
     refuse_unproved(program)
     return program
 
 
-def _graph(path: Path) -> TaskGraph:
+def _graph(path: Path, call: Call) -> TaskGraph:
     from threadloom.task.text import parse_graph
 
-    return parse_graph(path.read_text(encoding="utf-8"), str(path))
+    graph = parse_graph(_read(path), str(path))
+    _check_kernel(path, graph.kernel, call)
+    return graph
 
 
 def _lowered(call: Call, program: SProgram, machine: Device | None = None) -> tuple[KernelPlan, Module]:
@@ -186,11 +242,28 @@ def _check_llvm(path: Path, text: str) -> None:
     """Refuse what LLVM refuses, here, since a person wrote it."""
     import llvmlite.binding as llvm
 
+    from threadloom.targets.cpu.lower.kernel import ENTRY
+
+    context = llvm.create_context()
     try:
-        llvm.parse_assembly(text, llvm.create_context()).verify()
+        module = llvm.parse_assembly(text, context)
+        try:
+            module.verify()
+            defined = {f.name for f in module.functions if not f.is_declaration}
+        finally:
+            module.close()  # before its context: a traceback keeps both, and the collector may take that one first
     except RuntimeError as error:
-        said = str(error).replace("<string>", path.name)
+        said = str(error).replace("<string>", path.name).strip()
         raise CompileError(BAD_STAGE, f"LLVM refuses {path.name}: {said}") from None
+    if ENTRY not in defined:
+        raise CompileError(BAD_STAGE, f"{path.name} defines no {ENTRY}", why="that is the function that is called")
+
+
+def _check_assembly(path: Path, text: str) -> None:
+    from threadloom.targets.cpu.lower.kernel import ENTRY
+
+    if f"{ENTRY}:" not in text:
+        raise CompileError(BAD_STAGE, f"{path.name} defines no {ENTRY}", why="that is the function that is called")
 
 
 def _from_program(program: SProgram, call: Call) -> Callable[[], None]:

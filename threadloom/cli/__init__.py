@@ -59,6 +59,9 @@ COMMANDS = (
     Command("explain", "threadloom.cli.explain", "say what was done with each CUDA kernel, and why"),
 )
 
+# Errors of the library that, here, are about what the command line or the environment says.
+USAGE_SLUGS = (env.UNKNOWN, env.BAD_VALUE, "unknown-device", "unknown-policy")
+
 EPILOG = """\
 KERNEL is file.py:function or an example's name (loom run --list). Exit status: 0 good, 1 the thing asked about
 failed, 2 usage. LOOM_DEBUG=1 shows tracebacks."""
@@ -145,8 +148,8 @@ def _report(error: Exception) -> int:
         traceback.print_exception(error)
     else:
         print(f"loom: {_message(error)}", file=sys.stderr)
-    wrong_variable = isinstance(error, CompileError) and error.slug in (env.UNKNOWN, env.BAD_VALUE)
-    return 2 if isinstance(error, UsageError) or wrong_variable else 1
+    misused = isinstance(error, CompileError) and error.slug in USAGE_SLUGS
+    return 2 if isinstance(error, UsageError) or misused else 1
 
 
 def _message(error: Exception) -> str:

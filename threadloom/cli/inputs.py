@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,7 +59,7 @@ def planning_problem(chosen: Chosen, dtype: str | None, usual_dtype: str) -> Pro
     own = getattr(chosen.module, "inputs", None)
     if own is None:
         kernel, formulas = _specialized(chosen, dtype or usual_dtype)
-        return Problem(kernel, _with_formulas(kernel, formulas, chosen.shape))
+        return Problem(kernel, _extents(chosen, kernel, formulas))
     if dtype is None and "dtype" in inspect.signature(own).parameters:
         dtype = usual_dtype
     small = (getattr(chosen.module, "SHAPES", None) or [chosen.shape])[0]
@@ -82,10 +82,7 @@ def _from_signature(
     chosen: Chosen, extents: dict[str, int], dtype: str | None, rng: np.random.Generator
 ) -> dict[str, object]:
     kernel, formulas = _specialized(chosen, dtype)
-    dims = _with_formulas(kernel, formulas, extents)
-    if missing := _missing(kernel, dims):
-        names = [n for n in missing if n not in {f.name for f in formulas}]
-        raise UsageError(f"{chosen.name} needs extents: --shape {','.join(f'{n}=64' for n in names)}")
+    dims = _extents(replace(chosen, shape=extents), kernel, formulas)
     tensors = {t.name: t for t in kernel.tensors if t.access is Access.IN}
     made: dict[str, object] = {name: _random(tensor, dims, rng) for name, tensor in tensors.items()}
     for param in chosen.kernel.signature.params:
@@ -94,13 +91,26 @@ def _from_signature(
     return made
 
 
+def _extents(chosen: Chosen, kernel: Kernel, formulas: tuple[Formula, ...]) -> dict[str, int]:
+    """Every dimension's extent by `--shape` alone."""
+    made = {f.name for f in formulas}
+    asked = dict.fromkeys([*(n for n in _names(kernel) if n not in made), *(n for f in formulas for n in f.names)])
+    if unknown := chosen.shape.keys() - asked:
+        what = f"{chosen.name} has no dimension {', '.join(sorted(unknown))}"
+        raise UsageError(f"{what}\n  try: {', '.join(asked) or 'no --shape: all extents are fixed'}")
+    if missing := [n for n in asked if n not in chosen.shape]:
+        raise UsageError(f"{chosen.name} needs extents: --shape {','.join(f'{n}=64' for n in missing)}")
+    return _with_formulas(kernel, formulas, chosen.shape)
+
+
 def _specialized(chosen: Chosen, dtype: str | None) -> tuple[Kernel, tuple[Formula, ...]]:
     """Constants by their defaults, open element types by --dtype (default f32)."""
     signature = chosen.kernel.signature
     open_ = [
         p.name
         for p in signature.params
-        if _is_const(p) and signature.python.parameters[p.name].default is inspect.Parameter.empty
+        if _is_const(p)
+        and signature.python.parameters[p.name].default is inspect.Parameter.empty
         and p.name not in chosen.settings
     ]
     if open_:

@@ -41,3 +41,10 @@ def test_names_of_files_are_not_markup(loom, tmp_path):
     folder = tmp_path / "[red]cache"
     done = loom("doctor", env={"LOOM_CACHE": str(folder)})
     assert str(folder) in done.stdout
+
+
+def test_a_cache_that_is_a_file_is_no_store(monkeypatch, tmp_path):
+    (tmp_path / "taken").write_text("")
+    monkeypatch.setenv("LOOM_CACHE", str(tmp_path / "taken"))
+    store = next(f for f in examine() if f.name == "store")
+    assert not store.found and "is no folder" in store.detail

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,46 @@ def test_a_broken_edit_is_the_editors_error(tmp_path, stage, old, new, slug):
         (tmp_path / made.file).write_text(made.text.replace(old, new) if made.file == stage else made.text)
     with pytest.raises(CompileError) as caught:
         execute(kernel, repeat=1, stage=tmp_path / stage)
+    assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_of_another_kernel_is_refused(dumped, stage):
+    kernel, folder = dumped
+    other = chosen("matmul" if kernel.name != "matmul" else "softmax")
+    with pytest.raises(CompileError, match=r"other parameters|made for") as caught:
+        execute(other, repeat=1, stage=folder / stage)
+    assert caught.value.slug == "bad-stage" and kernel.name in str(caught.value)
+
+
+@pytest.mark.parametrize("stage", STAGES[2:])
+def test_code_for_other_extents_is_refused_and_what_is_above_is_not(dumped, stage):
+    kernel, folder = dumped
+    first = next(iter(kernel.shape))
+    grown = replace(kernel, shape={**kernel.shape, first: kernel.shape[first] + 1})
+    if stage < "04":
+        assert all(c.holds for c in execute(grown, repeat=1, stage=folder / stage).outputs)
+        return
+    with pytest.raises(CompileError, match="made for") as caught:
+        execute(grown, repeat=1, stage=folder / stage)
+    assert caught.value.slug == "bad-stage"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "slug"),
+    [
+        ("a.par", b"", "bad-stage"),
+        ("a.ll", b"", "bad-stage"),
+        ("a.s", b"", "bad-stage"),
+        ("a.tile", b"", "invalid-tile-ir"),
+        ("a.par", b"\xff\xfe", "not-a-stage"),
+        ("a.task", b"\xff\xfe", "not-a-stage"),
+    ],
+)
+def test_files_that_hold_no_kernel(tmp_path, name, content, slug):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(CompileError) as caught:
+        execute(chosen("softmax"), repeat=1, stage=tmp_path / name)
     assert caught.value.slug == slug
 
 

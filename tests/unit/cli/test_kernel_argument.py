@@ -93,3 +93,22 @@ def test_missing_extents_are_named(file):
 def test_planning_needs_no_data_of_that_size():
     problem = planning_problem(choose("softmax", {"M": 1 << 40}), None, "f32")
     assert problem.dims["M"] == 1 << 40
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [({}, "M=64,N=64"), ({"M": 3}, "needs extents: --shape N=64"), ({"M": 3, "N": 4, "Q": 5}, "no dimension Q")],
+)
+def test_a_shape_names_every_dimension_and_no_other(file, shape, said):
+    """Also where only a plan is wanted, and no data."""
+    for use in (make_inputs, lambda chosen: planning_problem(chosen, None, "f32")):
+        with pytest.raises(UsageError, match=said):
+            use(choose(str(file), shape))
+
+
+def test_formulas_are_no_extents_to_give(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(DOUBLE.replace('i: tl.Tensor["M", tl.i32]', 'i: tl.Tensor["M + P", tl.i32]'))
+    assert make_inputs(choose(str(path), {"M": 3, "N": 4, "P": 5}))["i"].shape == (8,)
+    with pytest.raises(UsageError, match="needs extents: --shape P=64"):
+        make_inputs(choose(str(path), {"M": 3, "N": 4}))

@@ -52,8 +52,8 @@ def test_policy_of_ones_own(loom, tmp_path):
 @pytest.mark.parametrize(
     ("args", "status", "said"),
     [
-        (("matmul", "--device", "h1000"), 1, "unknown-device"),
-        (("matmul", "--policy", "magic", *SMALL), 1, "unknown-policy"),
+        (("matmul", "--device", "h1000"), 2, "unknown-device"),
+        (("matmul", "--policy", "magic", *SMALL), 2, "unknown-policy"),
         (("matmul", "--policy", "mine.py:own", *SMALL), 2, "no such file"),
         (("matmul", "--shape", "M"), 2, "NAME=EXTENT"),
         (("matmul", "--shape", "Q=3"), 2, "no dimension Q"),

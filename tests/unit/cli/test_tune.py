@@ -50,7 +50,7 @@ def test_interrupted_run_keeps_what_was_measured(loom, tmp_path):
     [
         (("--plans", "0"), {}, 2, "must be positive"),
         ((), {"LOOM_CACHE": "off"}, 2, "LOOM_CACHE=off"),
-        (("--device", "h1000"), {}, 1, "unknown-device"),
+        (("--device", "h1000"), {}, 2, "unknown-device"),
     ],
 )
 def test_failures(loom, args, env, status, said):
