@@ -9,10 +9,16 @@ import pytest
 
 from threadloom.cuda import build, nvcc_options
 
-CASES = [path for path in sorted(Path(__file__).parent.glob("*.cu")) if '#include "check.h"' in path.read_text()]
+SELF_CHECKING = [path for path in sorted(Path(__file__).parent.glob("*.cu")) if "check.h" in path.read_text()]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda path: path.stem)
+def marked(path: Path) -> object:
+    """A program whose first line starts with `// slow` takes long to compile."""
+    marks = [pytest.mark.slow] if path.read_text().startswith("// slow") else []
+    return pytest.param(path, id=path.stem, marks=marks)
+
+
+@pytest.mark.parametrize("case", [marked(path) for path in SELF_CHECKING])
 def test_case_builds_and_checks_itself(case: Path, tmp_path: Path) -> None:
     program = tmp_path / case.stem
     first = case.read_text().splitlines()[0]

@@ -8,6 +8,7 @@ so that structures, `long double` and the C library are the host's. Both runs ke
 from __future__ import annotations
 
 import re
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,14 +88,13 @@ def _openmp_header() -> list[str]:
 
 def compile_source(path: str, options: SourceOptions) -> FrontIr:
     """Run clang's two passes over the CUDA file `path`; errors in the source are CompileErrors with its place."""
-    compiler = clang.find()
     common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
     contract = () if options.contract else ("-ffp-contract=off",)
     with clang_readable(path) as (source, include):
         host = [*include, *common, *_HOST, *options.host_only, *options.warnings, source]
         device = [*include, *common, *_DEVICE, *contract, source]
         with ThreadPoolExecutor(2) as pool:
-            runs = [pool.submit(compiler.run, arguments, options.cwd) for arguments in (host, device)]
+            runs = [pool.submit(_compile_side, arguments, options.cwd) for arguments in (host, device)]
             host_run, device_run = (run.result() for run in runs)
     for run in (host_run, device_run):
         if run.returncode:
@@ -102,8 +102,34 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
 
 
+def _compile_side(arguments: list[str], cwd: str | None) -> subprocess.CompletedProcess[str]:
+    """One pass of clang. Where what clang cannot read stands in a header, the preprocessed text is changed instead."""
+    compiler = clang.find()
+    run = compiler.run(arguments, cwd)
+    if run.returncode == 0 or not _UNREADABLE.search(run.stderr):
+        return run
+    *flags, source = arguments
+    with tempfile.TemporaryDirectory(prefix="loom-") as folder:
+        whole = Path(folder) / "whole.cu"
+        options = [flag for flag in flags if flag not in ("-emit-llvm", "-S")]
+        output = options.index("-o")
+        done = compiler.run([*options[:output], "-E", "-o", str(whole), *options[output + 2 :], source], cwd)
+        if done.returncode:
+            return run
+        whole.write_bytes(_readable(whole.read_bytes()))
+        prelude = flags.index("-include")
+        plain = [*flags[:prelude], *flags[prelude + 2 :], "-x", "cuda-cpp-output"]
+        return compiler.run([*plain, str(whole)], cwd)
+
+
+_UNREADABLE = re.compile(r"invalid (?:output|input) constraint|expected expression")
 _FLOAT_CONSTRAINT = re.compile(rb'"([=+]?)[fd]"(?=\s*\()')
 _SPACED_LAUNCH = re.compile(rb"<<[ \t]+<(?!<)|<[ \t]+<<|>>[ \t]+>(?!>)|>[ \t]+>>")
+
+
+def _readable(text: bytes) -> bytes:
+    fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
+    return _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed) if b"asm" in text else fixed
 
 
 @contextmanager
@@ -117,9 +143,7 @@ def clang_readable(path: str) -> Iterator[tuple[str, list[str]]]:
         text = Path(path).read_bytes()
     except OSError:
         text = b""  # clang says it better
-    fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
-    if b"asm" in text:
-        fixed = _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed)
+    fixed = _readable(text)
     if fixed == text:
         yield path, []
         return

@@ -59,6 +59,36 @@ LOOM_DEVICE unsigned atomicDec(unsigned* p, unsigned limit) {
 LOOM_ATOMIC_SCOPES(unsigned, atomicInc, (unsigned* p, unsigned v), (p, v))
 LOOM_ATOMIC_SCOPES(unsigned, atomicDec, (unsigned* p, unsigned v), (p, v))
 
+/* CUDA 12.8's functions with a memory order and a scope. */
+#define __NV_ATOMIC_RELAXED __ATOMIC_RELAXED
+#define __NV_ATOMIC_CONSUME __ATOMIC_CONSUME
+#define __NV_ATOMIC_ACQUIRE __ATOMIC_ACQUIRE
+#define __NV_ATOMIC_RELEASE __ATOMIC_RELEASE
+#define __NV_ATOMIC_ACQ_REL __ATOMIC_ACQ_REL
+#define __NV_ATOMIC_SEQ_CST __ATOMIC_SEQ_CST
+#define __NV_THREAD_SCOPE_THREAD 0
+#define __NV_THREAD_SCOPE_BLOCK 1
+#define __NV_THREAD_SCOPE_CLUSTER 2
+#define __NV_THREAD_SCOPE_DEVICE 3
+#define __NV_THREAD_SCOPE_SYSTEM 4
+#define __nv_atomic_load_n(p, order, ...) __atomic_load_n(p, order)
+#define __nv_atomic_store_n(p, v, order, ...) __atomic_store_n(p, v, order)
+#define __nv_atomic_exchange_n(p, v, order, ...) __atomic_exchange_n(p, v, order)
+#define __nv_atomic_fetch_add(p, v, order, ...) __atomic_fetch_add(p, v, order)
+#define __nv_atomic_fetch_sub(p, v, order, ...) __atomic_fetch_sub(p, v, order)
+#define __nv_atomic_fetch_min(p, v, order, ...) __atomic_fetch_min(p, v, order)
+#define __nv_atomic_fetch_max(p, v, order, ...) __atomic_fetch_max(p, v, order)
+#define __nv_atomic_fetch_and(p, v, order, ...) __atomic_fetch_and(p, v, order)
+#define __nv_atomic_fetch_or(p, v, order, ...) __atomic_fetch_or(p, v, order)
+#define __nv_atomic_fetch_xor(p, v, order, ...) __atomic_fetch_xor(p, v, order)
+#define __nv_atomic_add(p, v, order, ...) ((void)__atomic_fetch_add(p, v, order))
+#define __nv_atomic_load(p, out, order, ...) __atomic_load(p, out, order)
+#define __nv_atomic_store(p, in, order, ...) __atomic_store(p, in, order)
+#define __nv_atomic_exchange(p, in, out, order, ...) __atomic_exchange(p, in, out, order)
+#define __nv_atomic_compare_exchange(p, e, d, weak, ok, bad, ...) __atomic_compare_exchange(p, e, d, weak, ok, bad)
+#define __nv_atomic_compare_exchange_n(p, e, d, weak, ok, bad, ...) __atomic_compare_exchange_n(p, e, d, weak, ok, bad)
+#define __nv_atomic_thread_fence(order, ...) __atomic_thread_fence(order)
+
 #undef LOOM_ATOMIC_SCOPES
 #undef LOOM_ATOMIC_FETCH
 #undef LOOM_ATOMIC_EXCHANGE

@@ -1,0 +1,120 @@
+// slow; CUB: block and warp collectives with several items per thread, and the device-wide algorithms.
+#include <algorithm>
+#include <cub/cub.cuh>
+#include <numeric>
+
+#include "check.h"
+
+constexpr int threads = 96, items = 3;
+
+__global__ void collectives(const int* in, int* sums, int* scanned, int* sorted, int* warp_sums) {
+  typedef cub::BlockReduce<int, threads> Reduce;
+  typedef cub::BlockScan<int, threads> Scan;
+  typedef cub::BlockLoad<int, threads, items> Load;
+  typedef cub::BlockStore<int, threads, items> Store;
+  typedef cub::BlockRadixSort<int, threads, items> Sort;
+  typedef cub::WarpReduce<int> Warp;
+  __shared__ union {
+    Reduce::TempStorage reduce;
+    Scan::TempStorage scan;
+    Load::TempStorage load;
+    Store::TempStorage store;
+    Sort::TempStorage sort;
+  } storage;
+  __shared__ Warp::TempStorage warp[threads / 32];
+  int base = blockIdx.x * threads * items, values[items], prefix[items];
+  Load(storage.load).Load(in + base, values);
+  __syncthreads();
+  int own = values[0] + values[1] + values[2];
+  int total = Reduce(storage.reduce).Sum(own);
+  int largest = Reduce(storage.reduce).Reduce(own, cub::Max());
+  if (threadIdx.x == 0) sums[2 * blockIdx.x] = total, sums[2 * blockIdx.x + 1] = largest;
+  __syncthreads();
+  Scan(storage.scan).ExclusiveSum(values, prefix);
+  __syncthreads();
+  Store(storage.store).Store(scanned + base, prefix);
+  __syncthreads();
+  Sort(storage.sort).Sort(values);
+  Store(storage.store).Store(sorted + base, values);
+  int warp_total = Warp(warp[threadIdx.x / 32]).Sum(own);
+  if (threadIdx.x % 32 == 0) warp_sums[blockIdx.x * threads / 32 + threadIdx.x / 32] = warp_total;
+}
+
+static void check_collectives() {
+  const int blocks = 2, n = blocks * threads * items;
+  std::vector<int> in(n);
+  for (int i = 0; i < n; ++i) in[i] = i * 7919 % 301 - 150;
+  int *device_in = to_device(in), *sums, *scanned, *sorted, *warps;
+  CUDA(cudaMalloc(&sums, 4 * sizeof(int)));
+  CUDA(cudaMalloc(&scanned, n * sizeof(int)));
+  CUDA(cudaMalloc(&sorted, n * sizeof(int)));
+  CUDA(cudaMalloc(&warps, 6 * sizeof(int)));
+  collectives<<<blocks, threads>>>(device_in, sums, scanned, sorted, warps);
+  auto s = to_host(sums, 4), p = to_host(scanned, n), k = to_host(sorted, n), w = to_host(warps, 6);
+  for (int b = 0; b < blocks; ++b) {
+    auto first = in.begin() + b * threads * items;
+    std::vector<int> part(first, first + threads * items);
+    EXPECT(s[2 * b] == std::accumulate(part.begin(), part.end(), 0), "sum %d", s[2 * b]);
+    int largest = -1000, running = 0;
+    for (int t = 0; t < threads; ++t) largest = std::max(largest, part[3 * t] + part[3 * t + 1] + part[3 * t + 2]);
+    EXPECT(s[2 * b + 1] == largest, "max %d", s[2 * b + 1]);
+    for (size_t i = 0; i < part.size(); running += part[i++])
+      EXPECT(p[b * threads * items + i] == running, "prefix %zu: %d", i, p[b * threads * items + i]);
+    for (int v = 0; v < 3; ++v)
+      EXPECT(w[3 * b + v] == std::accumulate(part.begin() + v * 96, part.begin() + (v + 1) * 96, 0), "warp %d", w[3 * b + v]);
+    std::sort(part.begin(), part.end());
+    for (size_t i = 0; i < part.size(); ++i) EXPECT(k[b * threads * items + i] == part[i], "sorted %zu", i);
+  }
+}
+
+struct IsEven { __device__ bool operator()(int x) const { return x % 2 == 0; } };
+
+template <class F> static void with_storage(F f) {
+  size_t bytes = 0;
+  CUDA(f(nullptr, bytes));
+  void* storage;
+  CUDA(cudaMalloc(&storage, bytes));
+  CUDA(f(storage, bytes));
+  CUDA(cudaFree(storage));
+}
+
+static void check_device_wide() {
+  const int n = 1000;
+  std::vector<int> in(n);
+  std::vector<float> keys(n);
+  for (int i = 0; i < n; ++i) in[i] = i * 7919 % 613 - 300, keys[i] = (i * 31 % 97 - 48) * 0.5f;
+  int *d = to_device(in), *out, *count;
+  float *device_keys = to_device(keys), *sorted;
+  CUDA(cudaMalloc(&out, n * sizeof(int)));
+  CUDA(cudaMalloc(&sorted, n * sizeof(float)));
+  CUDA(cudaMalloc(&count, sizeof(int)));
+  with_storage([&](void* s, size_t& b) { return cub::DeviceReduce::Sum(s, b, d, out, n); });
+  EXPECT(to_host(out, 1)[0] == std::accumulate(in.begin(), in.end(), 0), "sum");
+  with_storage([&](void* s, size_t& b) { return cub::DeviceReduce::Max(s, b, d, out, n); });
+  EXPECT(to_host(out, 1)[0] == *std::max_element(in.begin(), in.end()), "max");
+  with_storage([&](void* s, size_t& b) { return cub::DeviceScan::ExclusiveSum(s, b, d, out, n); });
+  auto scanned = to_host(out, n);
+  for (int i = 0, sum = 0; i < n; sum += in[i++]) EXPECT(scanned[i] == sum, "scan %d", i);
+  with_storage([&](void* s, size_t& b) { return cub::DeviceSelect::If(s, b, d, out, count, n, IsEven()); });
+  int kept = to_host(count, 1)[0], expected = 0;
+  auto selected = to_host(out, n);
+  for (int v : in) {
+    if (v % 2) continue;
+    EXPECT(selected[expected] == v, "selected %d", expected);
+    ++expected;
+  }
+  EXPECT(kept == expected, "kept %d of %d", kept, expected);
+  with_storage([&](void* s, size_t& b) { return cub::DeviceRadixSort::SortPairs(s, b, device_keys, sorted, d, out, n); });
+  auto k = to_host(sorted, n);
+  auto v = to_host(out, n);
+  std::vector<int> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return keys[a] < keys[b]; });
+  for (int i = 0; i < n; ++i) EXPECT(k[i] == keys[order[i]] && v[i] == in[order[i]], "pair %d: %f %d", i, k[i], v[i]);
+}
+
+int main() {
+  check_collectives();
+  check_device_wide();
+  return wrong != 0;
+}
