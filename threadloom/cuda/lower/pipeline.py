@@ -15,6 +15,7 @@ from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
+from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level, Module
 from threadloom.par.passes import Hook, Pass, Result, run_passes
 
@@ -31,6 +32,7 @@ PASSES: tuple[Pass, ...] = (
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
+    VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
 )
@@ -49,4 +51,5 @@ def lower(
     from threadloom.cuda.optimize import pipeline as optimize
 
     first = (Instrument(),) if check else optimize.passes(without)
-    return run_passes(module, (*first, *PASSES), dump_folder=dump_folder, hook=hook)
+    steps = (*first, *(one for one in PASSES if one.name not in without))
+    return run_passes(module, steps, dump_folder=dump_folder, hook=hook)

@@ -1,0 +1,315 @@
+"""Leaves over lanes: arithmetic, addresses, memory, calls.
+
+%v = load float, ptr %p, stride 4              load <16 x float>, or llvm.masked.load under a mask
+%v = load float, ptr %p, varying               llvm.masked.gather
+store, the same                                store, llvm.masked.store, llvm.masked.scatter
+%d = sdiv i32 %a, %b under a mask              lanes that are off divide by 1
+%e = call float @expf(float %x), atomics ...   one lane after the other
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from threadloom.cuda.lower.effects import is_pure
+from threadloom.cuda.vectorize.lanes import Fields, Form, LaneBuilder, Lanes, Steps, Uniform
+from threadloom.cuda.vectorize.shapes import Shapes
+from threadloom.errors import InternalError
+from threadloom.par.constants import const, int_value
+from threadloom.par.intrinsics import is_ignored, mangled
+from threadloom.par.ops import (
+    I8,
+    I64,
+    PTR,
+    VOID,
+    Array,
+    Attrs,
+    Const,
+    Leaf,
+    Operand,
+    Struct,
+    Type,
+    Value,
+    Vector,
+)
+from threadloom.par.result_types import align_bytes, size_bytes, struct_layout
+
+# Intrinsics that LLVM has on vectors, overloaded on their one type, without calls of libm behind them.
+_LANEWISE = frozenset(
+    "fma fmuladd sqrt fabs floor ceil trunc rint nearbyint round roundeven copysign minnum maxnum minimum maximum smin "
+    "smax umin umax ctpop bswap bitreverse fshl fshr sadd.sat uadd.sat ssub.sat usub.sat".split()
+)
+_LANEWISE_WITH_FLAG = frozenset({"ctlz", "cttz", "abs"})
+_PROMISES = frozenset({"nuw", "nsw", "nneg", "exact", "disjoint", "inbounds", "nusw", "samesign"})
+_DIVISIONS = frozenset({"sdiv", "udiv", "srem", "urem"})
+
+
+class LeafVectorizer(LaneBuilder):
+    """Leaves; control flow is in emit.py. `forms` maps names of the scalar code to what stands for them."""
+
+    def __init__(self, editor, width: int, shapes: Shapes, callee: Callable):
+        super().__init__(editor, width)
+        self.shapes, self._callee = shapes, callee
+        self.forms: dict[str, Form] = {}
+
+    def form(self, operand: Operand) -> Form:
+        if not isinstance(operand, Value):
+            return Uniform(operand)
+        return self.forms.get(operand.name) or Uniform(operand)
+
+    def scalar(self, operand: Operand) -> Operand:
+        """What is uniform, as a scalar."""
+        match self.form(operand):
+            case Uniform(value):
+                return value
+            case Steps(first, 0):
+                return first
+        raise InternalError(f"{operand!r} varies over lanes")
+
+    def lanes_of(self, operand: Operand) -> Operand:
+        return self.vector(self.form(operand))
+
+    # ------------------------------------------------------------ one leaf
+
+    def leaf(self, op: Leaf, mask: Operand | None) -> None:
+        with self.editor.at(op.loc):
+            form = self._leaf(op, mask)
+        if op.result is not None:
+            if form is None:
+                raise InternalError(f"no value for %{op.result.name}")
+            self.forms[op.result.name] = form
+
+    def _leaf(self, op: Leaf, mask: Operand | None) -> Form | None:
+        if op.opcode == "call" and op.result is None and is_ignored(op.attrs.callee):
+            return None
+        match op.opcode:
+            case "load":
+                return self._load(op, mask)
+            case "store":
+                self._store(op, mask)
+                return None
+            case "getelementptr":
+                return self._address(op, mask)
+            case "extractvalue" if isinstance(self.form(op.operands[0]), Fields):
+                return self.form(op.operands[0]).parts[op.attrs.indices[0]]
+        stride = self.shapes.stride(op.result) if op.result else None
+        if stride == 0 and self._computes(op):
+            return Uniform(self._again(op, [self.scalar(operand) for operand in op.operands]))
+        if stride is not None and op.result is not None and self._computes(op):
+            return self._step(op, stride, mask)
+        if self._computes(op):
+            return self._lanewise(op, mask)
+        return self._one_by_one(op, mask)
+
+    def _computes(self, op: Leaf) -> bool:
+        return is_pure(op, self._callee(op))
+
+    def _again(self, op: Leaf, operands: list[Operand]) -> Operand:
+        """The same instruction on other operands (scalars)."""
+        self.editor.ops.append(Leaf(op.opcode, tuple(operands), self.editor.again(op.result), op.attrs, op.loc))
+        return self.editor.ops[-1].result
+
+    # ------------------------------------------------------------ steps
+
+    def _step(self, op: Leaf, stride: int, mask: Operand | None) -> Form:
+        """Only lane 0 is computed; where it may be off, nothing is promised about its value."""
+        firsts = [self._first(operand) for operand in op.operands]
+        if op.opcode == "zext":
+            # Indices that pass below zero within one vector (t - 1 in lane 0) must count on in the wide type.
+            narrow, wide = firsts[0], op.result.type
+            shifted = self.editor.add(narrow, self.width, name="shifted")
+            return Steps(
+                self.editor.sub(self.editor.cast("zext", shifted, wide), self.width, name=op.result.name), stride
+            )
+        flags = tuple(flag for flag in op.attrs.flags if flag not in ("nuw", "nsw", "nneg"))  # lane 0 may be off
+        first = self.editor.leaf(op.opcode, firsts, op.result.type, Attrs(flags, op.attrs.predicate), op.result.name)
+        return Steps(first, stride)
+
+    def _first(self, operand: Operand) -> Operand:
+        match self.form(operand):
+            case Uniform(value):
+                return value
+            case Steps(first, _):
+                return first
+        raise InternalError(f"{operand!r} has no steps")
+
+    def _address(self, op: Leaf, mask: Operand | None) -> Form:
+        stride = self.shapes.stride(op.result)
+        private = self.shapes.is_private(op.operands[0])
+        attrs = _unflagged(op.attrs, mask)
+        if stride is not None and not private:
+            firsts = [self._first(operand) for operand in op.operands]
+            first = self.editor.leaf("getelementptr", firsts, None, attrs, op.result.name)
+            return Uniform(first) if stride == 0 else Steps(first, stride)
+        if stride is not None:  # element k of lane l lies at k * width + l
+            offset = self.editor.mul(self._offset(op, self._first, I64), self.width)
+            return Steps(self.editor.gep(I8, self._first(op.operands[0]), offset, name=op.result.name), stride)
+        if not private and self.shapes.uniform(op.operands[0]):
+            indices = self._struct_indices(op, [self.lanes_of(index) for index in op.operands[1:]])
+            operands = [self.scalar(op.operands[0]), *indices]
+            return Lanes(self.editor.leaf("getelementptr", operands, None, attrs, op.result.name))
+        offset = self._offset(op, self._wide, self.vector_type(I64))
+        if private:
+            offset = self.editor.mul(offset, const(offset.type, self.width))
+        return Lanes(self.editor.gep(I8, self.lanes_of(op.operands[0]), offset, flags=(), name=op.result.name))
+
+    def _struct_indices(self, op: Leaf, vectors: list[Operand]) -> list[Operand]:
+        """A field's number must be a constant of the instruction."""
+        return [old if int_value(old) is not None else new for old, new in zip(op.operands[1:], vectors, strict=True)]
+
+    def _wide(self, operand: Operand) -> Operand:
+        return self.editor.cast("sext", self.lanes_of(operand), self.vector_type(I64))
+
+    def _offset(self, op: Leaf, value: Callable[[Operand], Operand], type_: Type) -> Operand:
+        """The indices of a getelementptr as a number of bytes."""
+        total: Operand = const(type_, 0)
+        current = op.attrs.source_type
+        for position, operand in enumerate(op.operands[1:]):
+            if position > 0 and isinstance(current, Struct):
+                field = int_value(operand) or 0
+                total = self.editor.add(total, struct_layout(current)[0][field])
+                current = current.fields[field]
+                continue
+            if position > 0 and isinstance(current, Array):
+                current = current.element
+            index = self.editor.cast("sext", value(operand), type_)
+            total = self.editor.add(total, self.editor.mul(index, const(type_, size_bytes(current))))
+        return total
+
+    # ------------------------------------------------------------ vectors
+
+    def _lanewise(self, op: Leaf, mask: Operand | None) -> Form:
+        if op.opcode == "call":
+            return self._call(op, mask)
+        operands = [self.lanes_of(operand) for operand in op.operands]
+        if op.opcode == "select" and self.shapes.uniform(op.operands[0]):
+            operands[0] = self.scalar(op.operands[0])
+        if op.opcode in _DIVISIONS and mask is not None:
+            operands[1] = self.editor.select(mask, operands[1], const(operands[1].type, 1), name="divisor")
+        type_ = self.vector_type(op.result.type)
+        attrs = op.attrs if mask is None or op.opcode not in _DIVISIONS else Attrs(predicate=op.attrs.predicate)
+        return Lanes(self.editor.leaf(op.opcode, operands, type_, attrs, op.result.name))
+
+    def _call(self, op: Leaf, mask: Operand | None) -> Form:
+        base = op.attrs.callee.removeprefix("llvm.").rsplit(".", 1)[0]
+        type_ = self.vector_type(op.result.type)
+        same = all(operand.type == op.result.type for operand in op.operands)
+        if op.attrs.callee.startswith("llvm.") and base in _LANEWISE and same:
+            operands = [self.lanes_of(operand) for operand in op.operands]
+        elif op.attrs.callee.startswith("llvm.") and base in _LANEWISE_WITH_FLAG:
+            operands = [self.lanes_of(op.operands[0]), op.operands[1]]
+        elif op.attrs.callee.startswith(("llvm.fptosi.sat.", "llvm.fptoui.sat.")):
+            operands, base = [self.lanes_of(op.operands[0])], op.attrs.callee.split(".")[1] + ".sat"
+            callee = mangled(f"llvm.{base}", (type_, operands[0].type))
+            return Lanes(self.editor.leaf("call", operands, type_, Attrs(callee=callee), op.result.name))
+        else:
+            return self._one_by_one(op, mask)
+        callee = mangled(f"llvm.{base}", (type_,))
+        attrs = Attrs(flags=op.attrs.flags, callee=callee)
+        return Lanes(self.editor.leaf("call", operands, type_, attrs, op.result.name))
+
+    # ------------------------------------------------------------ memory
+
+    def _load(self, op: Leaf, mask: Operand | None) -> Form:
+        type_, pointer = op.result.type, self.form(op.operands[0])
+        name = op.result.name
+        if self.shapes.stride(op.result) == 0:
+            return Uniform(self._again(op, [self.scalar(op.operands[0])]))
+        if op.attrs.ordering:
+            return self._one_by_one(op, mask)
+        vector = self.vector_type(type_)
+        align = op.attrs.align_bytes or align_bytes(type_)
+        if self.contiguous(pointer, type_):
+            if mask is None:
+                return Lanes(self.editor.load(vector, pointer.first, align, metadata=op.attrs.metadata, name=name))
+            return Lanes(self._masked_load(vector, pointer.first, mask, align, name))
+        operands = (self.vector(pointer), self._mask(mask), self.unknown(type_))
+        attrs = Attrs(callee=mangled("llvm.masked.gather", (vector, self.vector_type(PTR))), metadata=op.attrs.metadata,
+                      arg_attrs=(f"align {align}", "", ""))  # fmt: skip
+        return Lanes(self.editor.leaf("call", operands, vector, attrs, name))
+
+    def _masked_load(self, vector: Vector, pointer: Operand, mask: Operand, align: int, name: str) -> Operand:
+        attrs = Attrs(callee=mangled("llvm.masked.load", (vector, PTR)), arg_attrs=(f"align {align}", "", ""))
+        return self.editor.leaf("call", (pointer, mask, Const(vector, "zeroinitializer")), vector, attrs, name)
+
+    def _store(self, op: Leaf, mask: Operand | None) -> None:
+        value, target = op.operands
+        if op.attrs.ordering:
+            self._one_by_one(op, mask)
+            return
+        pointer, type_ = self.form(target), value.type
+        align = op.attrs.align_bytes or align_bytes(type_)
+        if self.shapes.uniform(value, target):
+            operands = (self.scalar(value), self.scalar(target))
+            self.editor.ops.append(Leaf("store", operands, None, op.attrs, op.loc))
+            return
+        vector = self.lanes_of(value)
+        if self.contiguous(pointer, type_):
+            if mask is None:
+                self.editor.store(vector, pointer.first, align, metadata=op.attrs.metadata)
+            else:
+                self.editor.masked_store(vector, pointer.first, mask, align)
+            return
+        callee = mangled("llvm.masked.scatter", (vector.type, self.vector_type(PTR)))
+        attrs = Attrs(callee=callee, metadata=op.attrs.metadata, arg_attrs=("", f"align {align}", ""))
+        self.editor.leaf("call", (vector, self.vector(pointer), self._mask(mask)), VOID, attrs)
+
+    def _mask(self, mask: Operand | None) -> Operand:
+        return self.all_on() if mask is None else mask
+
+    # ------------------------------------------------------------ one lane after the other
+
+    def _one_by_one(self, op: Leaf, mask: Operand | None) -> Form | None:
+        """For what vectors cannot do: atomics, calls."""
+        types = _result_types(op)
+        inputs = [(operand, self.form(operand)) for operand in op.operands]
+        vectors = [None if isinstance(form, Uniform) else self.vector(form) for _, form in inputs]
+        starts = [self.unknown(type_) for type_ in types]
+        with self.editor.loop(0, self.width, 1, starts, ["by.lane"] * len(types), "lane") as loop:
+            if mask is None:
+                parts = self._one(op, inputs, vectors, loop.iv)
+                loop.yield_(*self._inserted(loop.args, parts, loop.iv))
+            else:
+                active = self.editor.extract(mask, loop.iv, "active")
+                with self.editor.if_(active) as branch:
+                    parts = self._one(op, inputs, vectors, loop.iv)
+                    branch.yield_(*self._inserted(loop.args, parts, loop.iv))
+                    branch.otherwise()
+                    branch.yield_(*loop.args)
+                loop.yield_(*branch.results)
+        if op.result is None:
+            return None
+        if isinstance(op.result.type, Struct):
+            return Fields(tuple(Lanes(result) for result in loop.results))
+        return Lanes(loop.results[0])
+
+    def _one(self, op: Leaf, inputs, vectors, lane: Operand) -> list[Operand]:
+        operands = [
+            form.value if isinstance(form, Uniform) else self.editor.extract(vector, lane, "own")
+            for (_, form), vector in zip(inputs, vectors, strict=True)
+        ]
+        result = None if op.result is None else self.editor.again(op.result)
+        self.editor.ops.append(Leaf(op.opcode, tuple(operands), result, op.attrs, op.loc))
+        if result is None:
+            return []
+        if isinstance(result.type, Struct):
+            return [self.editor.extractvalue(result, index) for index in range(len(result.type.fields))]
+        return [result]
+
+    def _inserted(self, vectors: tuple[Value, ...], parts: list[Operand], lane: Operand) -> list[Operand]:
+        return [self.editor.insert(vector, part, lane, "by.lane") for vector, part in zip(vectors, parts, strict=True)]
+
+
+def _unflagged(attrs: Attrs, mask: Operand | None) -> Attrs:
+    """Without promises (nsw, inbounds) that hold only for lanes that are on."""
+    if mask is None:
+        return attrs
+    kept = tuple(flag for flag in attrs.flags if flag not in _PROMISES)
+    return replace(attrs, flags=kept)
+
+
+def _result_types(op: Leaf) -> list[Type]:
+    if op.result is None:
+        return []
+    return list(op.result.type.fields) if isinstance(op.result.type, Struct) else [op.result.type]

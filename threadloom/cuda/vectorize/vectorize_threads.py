@@ -1,0 +1,204 @@
+"""W neighbouring threads of a barrier-free loop over threads become the lanes of explicit vectors.
+
+    parallel threads (%y, %x) = (0, 0) to (%ny, %nx) { body }
+ -> %full = (%nx) / 16
+    parallel threads (%y, %chunk) = (0, 0) to (%ny, %full) { %x0 = %chunk * 16; body over <16 x T> }
+    parallel threads (%y, %x) = (0, %full * 16) to (%ny, %nx) { body }          # what is left over
+
+LLVM's loop vectoriser takes innermost loops only and runs all paths of a branch; CUDA kernels have loops inside the
+loop over threads, and branches that few threads take. Here inner loops stay loops over vectors, branches that no lane
+takes are skipped, addresses that step with the thread become contiguous accesses (shapes.py), and values that all lanes
+share stay scalar. Declines where LLVM does well alone (straight-line bodies), and for values that are no scalars,
+private memory of mixed types and synchronising operations. Source: whole-function vectorisation (Karrenberg and Hack);
+not in the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from threadloom.cuda.lower.editor import Editor
+from threadloom.cuda.lower.effects import Memory
+from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branches
+from threadloom.cuda.vectorize.lanes import Steps
+from threadloom.cuda.vectorize.shapes import Shapes, scalar_element
+from threadloom.par.constants import const, int_value
+from threadloom.par.ops import (
+    PTR,
+    Alloca,
+    Block,
+    Float,
+    For,
+    Function,
+    Int,
+    Leaf,
+    Level,
+    Module,
+    Op,
+    Operand,
+    Parallel,
+    Ptr,
+    Return,
+    Struct,
+    Type,
+    While,
+)
+from threadloom.par.passes import decline
+from threadloom.par.walk import arguments, results
+
+
+@dataclass(frozen=True, slots=True)
+class VectorizeThreads:
+    width: int = 0  # lanes; 0: as many floats as this machine's registers hold
+    most_ops: int = 2500
+    name: str = "vectorize-threads"
+
+    def apply(self, module: Module) -> Module:
+        for function in module.functions:
+            if function.body is not None:
+                module = self._function(function, module)
+        return module
+
+    def _function(self, function: Function, module: Module) -> Module:
+        editor, memory = Editor(function, module), Memory(function, module)
+
+        def change(op: Op) -> list[Op] | None:
+            if not isinstance(op, Parallel) or op.level not in (Level.THREADS, Level.LANES):
+                return None
+            shapes = Shapes(op, memory)
+            if (reason := self._why_not(op, shapes, memory)) is not None:
+                decline("loop over threads not vectorised here", reason, op.loc)
+                return None
+            return _vectorized(op, shapes, memory, editor, self._width())
+
+        body = expand(function.body, change)
+        return module if body == function.body else editor.finish(replace(function, body=body))
+
+    def _width(self) -> int:
+        return self.width or default_width()
+
+    def _why_not(self, op: Parallel, shapes: Shapes, memory: Memory) -> str | None:
+        inside = list(walk(op.body.ops))
+        known = int_value(op.uppers[-1])
+        if known is not None and known < self._width():
+            return "fewer threads than lanes"
+        if not has_loops_or_branches(op.body.ops):
+            return "straight-line code: left to LLVM"
+        if len(inside) > self.most_ops:
+            return "too large"
+        for inner in inside:
+            if isinstance(inner, Parallel | Return):
+                return "a parallel region inside"
+            if isinstance(inner, Alloca) and int_value(inner.count) is None:
+                return "private memory of variable size"
+            if isinstance(inner, For | While) and shapes.is_masked(inner) and _spins(inner):
+                return "atomics in a loop that lanes leave one by one"
+            if isinstance(inner, Leaf) and (reason := _leaf_reason(inner, shapes)) is not None:
+                return reason
+            for value in (*results(inner), *arguments(inner)):
+                if shapes.stride(value) is None and not _fits_lane(value.type) and not _by_field(inner):
+                    return f"values of type {value.type!r}"
+        return _private_reason(inside, shapes)
+
+
+def default_width() -> int:
+    from threadloom.targets.cpu.host import host_cpu
+
+    return max(4, host_cpu().vector_bytes // 4)
+
+
+def _fits_lane(type_: Type) -> bool:
+    match type_:
+        case Int(bits):
+            return bits in (1, 8, 16, 32, 64)
+        case Float(kind):
+            return kind in ("half", "bfloat", "float", "double")
+    return isinstance(type_, Ptr)
+
+
+def _by_field(op: Op) -> bool:
+    """Its struct result is kept field by field."""
+    return isinstance(op, Leaf) and op.opcode in ("cmpxchg",)
+
+
+def _leaf_reason(op: Leaf, shapes: Shapes) -> str | None:
+    if op.opcode in ("fence", "unreachable"):
+        return op.opcode
+    if op.opcode in ("load", "store"):
+        type_ = op.result.type if op.result else op.operands[0].type
+        pointer = op.operands[0] if op.opcode == "load" else op.operands[1]
+        uniform = shapes.uniform(*op.operands) and (op.result is None or shapes.stride(op.result) == 0)
+        if not uniform and (not _fits_lane(type_) or type_ == Int(1)):
+            return f"accesses of type {type_!r}"
+        if op.attrs.volatile and (shapes.uniform(pointer) or not shapes.is_local(pointer)):
+            return "volatile access"
+    if op.opcode in ("extractvalue", "insertvalue", "insertelement", "extractelement", "shufflevector"):
+        varies = any(shapes.stride(operand) is None for operand in op.operands)
+        if varies and not (op.opcode == "extractvalue" and _is_pair(op)):
+            return f"{op.opcode} on values that vary"
+    return None
+
+
+def _spins(loop: For | While) -> bool:
+    """A lane that holds a lock would wait for those that wait for the lock."""
+    return any(isinstance(op, Leaf) and op.opcode in ("atomicrmw", "cmpxchg") for op in walk((loop,)))
+
+
+def _is_pair(op: Leaf) -> bool:
+    type_ = op.operands[0].type
+    return isinstance(type_, Struct) and len(type_.fields) == 2 and type_.fields[1] == Int(1)
+
+
+def _private_reason(inside: list[Op], shapes: Shapes) -> str | None:
+    """A private array must be used as an array of one scalar type only, so that its lanes can be interleaved."""
+    for op in inside:
+        if not isinstance(op, Leaf):
+            continue
+        for position, operand in enumerate(op.operands):
+            if operand.type != PTR or not shapes.is_private(operand):
+                continue
+            alloca = next(a for name, a in shapes.private.items() if name in _roots(operand, shapes))
+            element = scalar_element(alloca.element)
+            match op.opcode:
+                case "load":
+                    fits = op.result.type == element
+                case "store":
+                    fits = position == 1 and op.operands[0].type == element
+                case "getelementptr":
+                    fits = position == 0 and scalar_element(op.attrs.source_type) == element
+                case "select" | "freeze" | "icmp":
+                    fits = True
+                case "call":
+                    fits = op.result is None and op.attrs.callee.startswith("llvm.lifetime")
+                case _:
+                    fits = False
+            if not fits or len(_roots(operand, shapes)) != 1 or isinstance(element, Struct):
+                return f"private memory %{alloca.result.name} of mixed types"
+    return None
+
+
+def _roots(operand: Operand, shapes: Shapes) -> set[str]:
+    return {root.name for root in shapes.roots(operand)}
+
+
+def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int) -> list[Op]:
+    vectorizer = RegionVectorizer(editor, width, shapes, memory.callee)
+    lower, upper, x = op.lowers[-1], op.uppers[-1], op.ivs[-1]
+    outer = tuple(editor.again(iv) for iv in op.ivs[:-1])
+    for old, new in zip(op.ivs[:-1], outer, strict=True):
+        vectorizer.forms[old.name] = vectorizer.form(new)
+    chunk = editor.fresh("chunk", x.type)
+    with editor.collect() as front:
+        full = editor.sdiv(editor.sub(upper, lower), width, "chunks")
+        rest = editor.add(lower, editor.mul(full, width), name="rest")
+    with editor.collect() as body:
+        body.extend(vectorizer.place_private())
+        first = editor.add(lower, editor.mul(chunk, width), name=f"{x.name}.first")
+        vectorizer.forms[x.name] = Steps(first, 1)
+        vectorizer.block(op.body.ops, None)
+    zero = const(x.type, 0)
+    vectors = Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], zero), (*op.uppers[:-1], full), Block(tuple(body)),
+                       op.schedule, op.loc)  # fmt: skip
+    left = replace(op, lowers=(*op.lowers[:-1], rest))
+    return [*front, vectors, left]
