@@ -59,7 +59,8 @@ def main() -> None:
         middle = gaps[len(gaps) // 2] if gaps else 0
         print(
             f"{role:9s} loop {loop} {position:2d} {what:44s} n {len(times):5d} "
-            f"median {lengths[len(lengths) // 2]:7.0f} mean {sum(lengths) / len(lengths):8.0f} max {lengths[-1]:7.0f} every {middle:7.0f}"
+            f"median {lengths[len(lengths) // 2]:7.0f} mean {sum(lengths) / len(lengths):8.0f} "
+            f"max {lengths[-1]:7.0f} every {middle:7.0f}"
         )
     print("error", relative_error(tensors["out"][:1, :2], case.reference({n: t[:1, :2] for n, t in tensors.items()})))
 

@@ -115,8 +115,15 @@ def test_host_compilers_message_is_shown(tmp_path: Path) -> None:
     assert "nothing" in str(caught.value)
 
 
-@pytest.mark.parametrize(("line", "slug"), [([], "nvcc-no-input"), (["-c", "no-such-file.cu"], "nvcc-no-input"),
-                                            (["-ptx", "a.cu"], "nvcc-option"), (["a.unknown"], "nvcc-option")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("line", "slug"),
+    [
+        ([], "nvcc-no-input"),
+        (["-c", "no-such-file.cu"], "nvcc-no-input"),
+        (["-ptx", "a.cu"], "nvcc-option"),
+        (["a.unknown"], "nvcc-option"),
+    ],
+)
 def test_command_line(line: list[str], slug: str) -> None:
     with pytest.raises(CompileError) as caught:
         build.run(nvcc_options.parse(line))
