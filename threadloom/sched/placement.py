@@ -6,7 +6,7 @@ bytes of one slot). Needs a machine model; names no operator. Source: PipeThread
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.machine.model import SEU, Completion, Device
@@ -58,6 +58,8 @@ def place(
     roles = roles_of(device, partition.workers)
     workers = tuple(r.name for r in roles if r.kind != "producer")
     units = {t.name: _unit(t, graph, device, roles, workers, sizes, strides_ok) for t in graph.tasks}
+    if copy_engine(device) is not None and device.arch != "cpu":
+        roles = _fed_by_threads(graph, units, roles, device)
     places: dict[str, Place] = {}
     free = {m.name: int(m.capacity_bytes.value) for m in device.memories}
     loop_of = {t.name: t.loop for t in graph.tasks}
@@ -86,6 +88,38 @@ def roles_of(device: Device, workers: int) -> tuple[Role, ...]:
     producer_warps = int(device.fact("producer_warps", 1))
     registers = int(device.fact(f"producer_regs_{workers}", device.fact("producer_regs", 0)))
     return (Role("producer", "producer", producer_warps, registers), *made)
+
+
+def _fed_by_threads(
+    graph: TaskGraph, units: dict[str, Unit], roles: tuple[Role, ...], device: Device
+) -> tuple[Role, ...]:
+    """Give the producer's threads the loads into products that the copy engine cannot do, and what only these need
+    (indices of a gather); `units` is changed. Threads that compute addresses need more registers than one that feeds a
+    copy engine."""
+    producer = (roles[0].name,)
+    readers = {t.name: [r for r in graph.tasks if set(r.reads) & set(t.writes)] for t in graph.tasks}
+    mine = {t.name for t in graph.tasks if t.kind in LOADS and not units[t.name].seu.is_async and any(
+        r.kind is Kind.DOT for r in readers[t.name])}  # fmt: skip
+    gathers = set(mine)
+    grew = True
+    while grew:
+        grew = False
+        for t in graph.tasks:
+            fits = t.kind in (*LOADS, Kind.VECTOR) and t.name not in gathers and readers[t.name]
+            if fits and all(r.name in gathers for r in readers[t.name]):
+                gathers.add(t.name)
+                grew = True
+    lsu = next((u for u in device.seus if Method.LOAD_STORE in u.methods), None)
+    for name in gathers:
+        unit = units[name]
+        if unit.seu.is_async and lsu is not None:
+            unit = Unit(lsu, Method.LOAD_STORE, producer, split=False)
+        units[name] = Unit(unit.seu, unit.method, producer, split=False)
+    if not gathers:
+        return roles
+    wide, total = int(device.fact("wide_producer_regs", 0)), int(device.fact("registers_per_thread_row", 512))
+    share = (total - wide) // max(1, len(roles) - 1) // 8 * 8
+    return (replace(roles[0], registers=wide), *(replace(r, registers=min(r.registers, share)) for r in roles[1:]))
 
 
 def copy_engine(device: Device) -> SEU | None:
@@ -177,6 +211,8 @@ def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool]) ->
     """Whether a store may be a bulk copy of a 16-bit tile of two axes: it cuts at the tensor's edges only, so no axis
     of the tile may end earlier, and each stands alone in one dimension."""
     if task.kind is not Kind.STORE or any(g.task == task.name for g in graph.guards):
+        return False
+    if not any(t.kind is Kind.DOT for t in graph.tasks):  # rows of plain vector code leave in whole lines anyway
         return False
     bounded = {a.axis.name for loop in graph.loops for a in loop.axes if a.start is not None or a.stop is not None}
     for op in task.ops:
@@ -278,6 +314,8 @@ def _gpu_place(
     operands = {operand_of(tile.name, t, sizes.split) for t in users if t.kind is Kind.DOT} - {""}
     layout = "swizzle-128" if operands else "row"
     if any(t.kind in LOADS and units[t.name].seu.is_async for t in producers):
+        return "smem", layout
+    if operands and any(t.kind in LOADS for t in producers):
         return "smem", layout
     if any(t.kind in STORES and units[t.name].seu.is_async for t in users):
         return "smem", "staging"

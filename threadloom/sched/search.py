@@ -87,11 +87,13 @@ def plan(
     measured: Measured | None = None,
     only: Partition | None = None,
     breadth: int = 0,
+    strides_ok: dict[str, bool] | None = None,
 ) -> Outcome:
     """The best sProgram of `kernel` for the extents `dims` on `device`, by the model.
 
      `policy`: one of POLICIES, or a scheduling function of your own (docs/howto-policy.md); `only`: this partition
-    alone; `breadth`: schedule so many partitions, though the model says that they cannot win.
+    alone; `breadth`: schedule so many partitions, though the model says that they cannot win; `strides_ok`: tensor ->
+    base and strides are multiples of what a bulk copy needs (else as for contiguous tensors).
     """
     if isinstance(policy, str) and policy not in POLICIES:
         raise CompileError(
@@ -100,6 +102,8 @@ def plan(
     started = time.monotonic()
     machine = find_device(device)
     contexts = [context_of(g, dims, machine, measured, name) for name, g in graphs_of(kernel, granularity, machine)]
+    for context in contexts if strides_ok else ():
+        context.strides_ok.update(strides_ok)
     fitting, rejected, total = _bounded(contexts, only)
     if not fitting and only is None:
         fitting, more, added = _bounded(contexts, None, smallest=True)

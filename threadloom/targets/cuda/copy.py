@@ -28,6 +28,8 @@ class TensorFacts:
     aligned: bool
 
 
+BOX_GRANULE_BYTES = 16
+
 # ---------------------------------------------------------------- bulk copies
 
 
@@ -69,9 +71,17 @@ def order_of_dims(facts: TensorFacts) -> tuple[int, ...]:
 
 
 def emit_bulk_load(
-    scope: Scope, op: tile.Load, facts: TensorFacts, shared: SharedTile, map_name: str, slot: str, barrier: str
+    scope: Scope,
+    op: tile.Load,
+    facts: TensorFacts,
+    shared: SharedTile,
+    map_name: str,
+    slot: str,
+    barrier: str,
+    one_thread: str = "",
 ) -> None:
-    """Issue the boxes of one tile into slot `slot`; they complete on `barrier` (its bytes are already expected)."""
+    """Issue the boxes of one tile into slot `slot`; they complete on `barrier` (its bytes are already expected).
+    `one_thread`: C condition that chooses the issuing thread, where several run this code."""
     axes = bulk_axes(op)
     if axes is None:
         raise InternalError(f"{op.tensor} cannot be loaded by bulk copies here")
@@ -83,7 +93,8 @@ def emit_bulk_load(
             shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: str(row)}
             at = panel * shared.panel_bytes + row * shared.row_bytes * (shared.true_rows // max(1, rows))
             coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
-            scope.writer.line(f"bulk_load({base}{f' + {at}' if at else ''}, &{map_name}, {barrier}, {coordinates});")
+            to = f"{base}{f' + {at}' if at else ''}"
+            scope.writer.line(f"{one_thread}bulk_load({to}, &{map_name}, {barrier}, {coordinates});")
 
 
 def box_extents(shared: SharedTile) -> dict[str, int]:
@@ -137,9 +148,9 @@ def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers
         indices = element_indices(scope, op.subscripts, layout, "i")
         kind = c.memory_type(tensor.dtype)
         w.line(f"{kind} piece[{vector}];")
-        inside = _inside(tensor, indices)
-        address = f"&{tensor.name}[{_offset(tensor, indices)}]"
-        w.line(f"load_vector<{vector * tensor.dtype.bits // 8}>(piece, {address}, {inside});")
+        valid = inside(tensor, indices)
+        address = f"&{tensor.name}[{offset(tensor, indices)}]"
+        w.line(f"load_vector<{vector * tensor.dtype.bits // 8}>(piece, {address}, {valid});")
         w.line("#pragma unroll")
         w.line(f"for (int e = 0; e < {vector}; e++) {result.name}[i + e] = {c.from_memory(tensor.dtype, 'piece[e]')};")
 
@@ -155,8 +166,8 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
             indices = element_indices(scope, op.subscripts, layout, "i")
-            inside = _inside(tensor, indices, _valid(scope, op.value, layout))
-            address = f"&{tensor.name}[{_offset(tensor, indices)}]"
+            valid = inside(tensor, indices, _valid(scope, op.value, layout))
+            address = f"&{tensor.name}[{offset(tensor, indices)}]"
 
             def element(register: str) -> str:
                 return c.to_memory(
@@ -164,14 +175,14 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                 )
 
             if atomic:
-                w.line(f"if ({inside}) atomicAdd({address}, {element('i')});")
+                w.line(f"if ({valid}) atomicAdd({address}, {element('i')});")
             elif vector == 1:
-                w.line(f"if ({inside}) *({address}) = {element('i')};")
+                w.line(f"if ({valid}) *({address}) = {element('i')};")
             else:
                 w.line(f"{c.memory_type(tensor.dtype)} piece[{vector}];")
                 w.line("#pragma unroll")
                 w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {element('i + e')};")
-                w.line(f"store_vector<{vector * tensor.dtype.bits // 8}>({address}, piece, {inside});")
+                w.line(f"store_vector<{vector * tensor.dtype.bits // 8}>({address}, piece, {valid});")
 
 
 def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: Layout, register: str) -> str:
@@ -180,8 +191,8 @@ def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: L
 
 def guarded_element(tensor: tile.Tensor, indices: list[str]) -> str:
     """C expression of one element, 0 outside the tensor."""
-    value = c.from_memory(tensor.dtype, f"{tensor.name}[{_offset(tensor, indices)}]")
-    return f"{_inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
+    value = c.from_memory(tensor.dtype, f"{tensor.name}[{offset(tensor, indices)}]")
+    return f"{inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
 
 
 def element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout: Layout, register: str) -> list[str]:
@@ -204,11 +215,11 @@ def element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout
     return out
 
 
-def _offset(tensor: tile.Tensor, indices: list[str]) -> str:
+def offset(tensor: tile.Tensor, indices: list[str]) -> str:
     return " + ".join(f"(i64)({x}) * {tensor.name}_stride{d}" for d, x in enumerate(indices)) or "0"
 
 
-def _inside(tensor: tile.Tensor, indices: list[str], more: list[str] | None = None) -> str:
+def inside(tensor: tile.Tensor, indices: list[str], more: list[str] | None = None) -> str:
     tests = [f"(u32)({x}) < (u32){dim_name(d)}" for x, d in zip(indices, tensor.dims, strict=True) if x != "0"]
     return " && ".join(tests + (more or [])) or "true"
 
@@ -222,8 +233,8 @@ def _valid(scope: Scope, value: tile.Value, layout: Layout) -> list[str]:
     tests = []
     for axis in value.type.axes:
         place = scope.places[axis]
-        if not place.full and axis in layout.axes:
-            tests.append(f"{scope.index(layout, axis, 'i')} < {place.stop}")
+        if axis in layout.axes and not place.holds(layout.extent(axis)):
+            tests.append(f"{scope.index(layout, axis, 'i')} < {place.end(layout.extent(axis))}")
     return tests
 
 

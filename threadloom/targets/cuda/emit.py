@@ -6,6 +6,7 @@ The text is the sProgram read aloud: buffers, barriers, then each role in turn. 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
@@ -20,7 +21,7 @@ from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
 from threadloom.targets.cuda.wgmma import wrapper
-from threadloom.task.ops import Kind, Method
+from threadloom.task.ops import Method
 from threadloom.tile import ops as tile
 from threadloom.writer import Writer
 
@@ -108,9 +109,10 @@ def _direct_tensors(plan: KernelPlan) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for t in plan.tasks.values():
         for op in t.ops:
-            loaded = isinstance(op, tile.Load) and (t.kind is Kind.SCALAR or plan.shared_tile_of_load(op) is None)
             bulk = t.name in plan.issued and plan.issued[t.name].method is Method.BULK_COPY
-            if loaded or (isinstance(op, tile.Store | tile.AtomicAdd) and not bulk):
+            staged = bulk and isinstance(op, tile.Store) and plan.is_staged(op.value.name)
+            loaded = isinstance(op, tile.Load) and not (bulk and plan.shared_tile_of_load(op) is not None)
+            if loaded or (isinstance(op, tile.Store | tile.AtomicAdd) and not staged):
                 found[op.tensor] = None
     return tuple(t.name for t in plan.program.graph.kernel.tensors if t.name in found)
 
@@ -143,7 +145,7 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     w.line("const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;")
     with w.block("if (threadIdx.x == 0)"):
         for s in plan.rings:
-            arrivals = s.arrivals * (1 if _arrives_by_copy(plan, s.name) else 4)
+            arrivals = s.arrivals * (1 if _arrives_once(plan, s.name) else 4)
             for slot in range(s.slots):
                 w.line(f"barrier_init({plan.barrier_name(s.name)} + {8 * slot}, {arrivals});")
         w.line("barrier_init_done();")
@@ -154,9 +156,14 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     return at
 
 
-def _arrives_by_copy(plan: KernelPlan, signal: str) -> bool:
-    """Whether arrivals come from a producer's thread (one each) and not from the four warps of a worker."""
-    return any(i.completes == signal for i in plan.issued.values())
+def _arrives_once(plan: KernelPlan, signal: str) -> bool:
+    """Whether a role's arrival is one thread's (with the bytes of copies, or from a producer of one lane) and not one
+    of each of its four warps."""
+    if any(i.completes == signal for i in plan.issued.values()):
+        return True
+    arriving = {s.role for s in plan.program.sections for i in s.instrs if isinstance(i, Arrive) and i.signal == signal}
+    producers = {r.name for r in plan.program.roles if r.kind == "producer"}
+    return bool(arriving & producers) and not plan.wide_producer
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +244,9 @@ def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
                     names.append(("u32", f"{turn}_index", str(plan.barrier_index(instr.signal))))
     scope.names |= {name for _, name, _ in names}
     if role.kind == "producer":
-        with w.block("if (warp_in_group == 0 && elect_lane())"):
+        if plan.wide_producer:
+            w.line("const bool elected = warp_in_group == 0 && lane == 0;  // feeds the copy engine")
+        with w.block("if (warp_in_group == 0 && elect_lane())") if not plan.wide_producer else nullcontext():
             _emit_tiles(w, plan, role, scope, turns)
     else:
         _emit_descriptors(w, plan, scope)
@@ -262,7 +271,8 @@ def _taken(plan: KernelPlan) -> set[str]:
     """C names that parameters, buffers and barriers have."""
     kernel = plan.program.graph.kernel
     names = {t.name for t in kernel.tensors} | {s.name for s in kernel.scalars} | {f"dim_{d}" for d in _axis_dims(plan)}
-    return names | {plan.barrier_name(s.name) for s in plan.rings} | {"tiles", "count", "rest", "worker", "round"}
+    own = {"tiles", "count", "rest", "worker", "round", "elected"}
+    return names | {plan.barrier_name(s.name) for s in plan.rings} | own
 
 
 def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.registers import Registers
-from threadloom.targets.cuda.shared_access import emit_read_shared
+from threadloom.targets.cuda.shared_access import emit_fill_shared, emit_read_shared
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
@@ -67,7 +67,10 @@ def _load(
             copy.emit_load(e.scope, op, facts, held)
         return
     if instr.method is not Method.BULK_COPY:
-        raise InternalError(f"{task.name}: {instr.method} into shared memory has no code yet")
+        slot = e.slot(loop.id, shared.slots, instr.stage)
+        with w.block(f"if ({condition})") if condition else nullcontext():
+            emit_fill_shared(e.scope, op, facts, shared, slot)
+        return
     entry = e.entry(instr.completes, loop.id, instr.stage)
     slot = e.slot(loop.id, shared.slots, instr.stage)
     issues = [i for i in instrs if isinstance(i, Issue)]
@@ -76,14 +79,16 @@ def _load(
     if not condition:
         if (instr.completes, instr.stage) not in e.expected:
             e.expected.add((instr.completes, instr.stage))
-            w.line(f"barrier_expect({entry}, {sum(e.plan.issued_bytes(t) for t in together)});")
-        copy.emit_bulk_load(e.scope, op, facts, shared, e.plan.map_name(task.name), slot, entry)
+            w.line(f"{e.one_thread}barrier_expect({entry}, {sum(e.plan.issued_bytes(t) for t in together)});")
+        copy.emit_bulk_load(e.scope, op, facts, shared, e.plan.map_name(task.name), slot, entry, e.one_thread)
         return
+    if e.one_thread:
+        condition += " && elected"
     with w.block(f"if ({condition})"):
         w.line(f"barrier_expect({entry}, {e.plan.issued_bytes(task.name)});")
         copy.emit_bulk_load(e.scope, op, facts, shared, e.plan.map_name(task.name), slot, entry)
     if not others:
-        w.line(f"else barrier_arrive({entry});  // nothing to load: the phase completes all the same")
+        w.line(f"else {e.one_thread}barrier_arrive({entry});  // nothing to load: the phase completes all the same")
 
 
 def _slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
@@ -115,11 +120,7 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
 
 
 def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
-    for name in task.reads:
-        shared = e.plan.shared_tile(name) if e.plan.tiles.of(name) else None
-        if shared is not None:
-            held = vector.declare(e.scope, e.plan.value(name), e.plan.layouts[name])
-            emit_read_shared(e.scope, shared, held, _slot_of(e, loop, name, shared.slots, instr.stage))
+    _read_shared_operands(e, loop, instr, task)
     known = e.scope.registers
     e.homes.begin(task)
     packed = _packed_casts(e, task)
@@ -137,6 +138,15 @@ def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
         if e.plan.is_staged(name):
             emit_stage(e.scope, e.plan.staging(name), held)
     e.homes.finish(task)
+
+
+def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+    """Bring what the task reads of tiles in shared memory into registers of its own."""
+    for name in task.reads:
+        shared = e.plan.shared_tile(name) if e.plan.tiles.of(name) else None
+        if shared is not None:
+            held = vector.declare(e.scope, e.plan.value(name), e.plan.layouts[name])
+            emit_read_shared(e.scope, shared, held, _slot_of(e, loop, name, shared.slots, instr.stage))
 
 
 def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:
@@ -159,8 +169,9 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
 
 
 def _store(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+    _read_shared_operands(e, loop, instr, task)
     for op in task.ops:
-        if instr.method is Method.BULK_COPY:
+        if instr.method is Method.BULK_COPY and e.plan.is_staged(op.value.name):
             staging = e.plan.staging(op.value.name)
             packed = e.scope.registers[op.value.name]
             emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name), packed)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.tile_map import TileMap
@@ -16,7 +15,7 @@ from threadloom.targets.cuda import copy
 from threadloom.targets.cuda.dot import DotPlan, plan_dot
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
-from threadloom.targets.cuda.layout import Layout
+from threadloom.targets.cuda.layout import Layout, accumulator
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.wgmma import Instruction
@@ -144,7 +143,7 @@ class KernelPlan:
         """Whether the role keeps the tile in registers over its sTasks."""
         if not tile_.type.axes or self._staging_buffer(tile_.name) is not None:
             return False
-        if any(b.tile == tile_.name and b.space != "reg" for b in self.program.buffers):
+        if any(b.tile == tile_.name and b.space != "reg" and b.layout != "staging" for b in self.program.buffers):
             return False
         touched = {i.task for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)}
         return bool(touched & {*tile_.producers, *tile_.consumers})
@@ -161,7 +160,22 @@ class KernelPlan:
 
     def _staging_buffer(self, tile_name: str) -> Buffer | None:
         """A buffer of the tile from which it goes to global memory."""
-        return next((b for b in self.program.buffers if b.tile == tile_name and b.layout == "staging"), None)
+        found = next((b for b in self.program.buffers if b.tile == tile_name and b.layout == "staging"), None)
+        return found if found is not None and self._has_boxes(found) else None
+
+    def _has_boxes(self, b: Buffer) -> bool:
+        """Whether the tile leaves in boxes of warps: an accumulator's form with whole 16 columns."""
+        value = next((v for v in self.tiles.tile(b.tile).values if v in self.layouts), None)
+        stored = [o.value.name for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store)]
+        if value not in stored:
+            return False
+        column = self.contiguous_axis(self.store_of(value))
+        rows = [a for a in self.values[value].type.axes if a != column]
+        if column is None or len(rows) != 1:
+            return False
+        layout = self.layouts[value]
+        m, n = layout.extent(rows[0]), layout.extent(column)
+        return m % 64 == 0 and n % 16 == 0 and layout == accumulator(rows[0], column, m, n)
 
     def staging(self, value: str) -> Staging:
         """Where a worker stages `value` for its bulk store (the address has one name in all roles)."""
@@ -206,12 +220,12 @@ class KernelPlan:
         )
         column = self.contiguous_axis(op)
         if column is None:
-            raise InternalError(f"{b.name} is loaded by bulk copies but has no contiguous axis")
+            column = op.result.type.axes[-1]  # loaded by threads, which may come from anywhere
         rows = tuple((a, self.padded(a)) for a in op.result.type.axes if a != column)
-        swizzled = b.layout == "swizzle-128"
-        return SharedTile(
-            "smem_" + c_name(b.name), op.result.type.dtype, rows, column, self.padded(column), b.slots, swizzled
-        )
+        swizzled, dtype = b.layout == "swizzle-128", op.result.type.dtype
+        granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
+        columns = -(-self.padded(column) // granule) * granule
+        return SharedTile("smem_" + c_name(b.name), dtype, rows, column, columns, b.slots, swizzled)
 
     def padded(self, axis: str) -> int:
         """Extent of `axis` in shared memory: what the products that read it need."""
@@ -256,6 +270,13 @@ class KernelPlan:
     def load_op(self, task: str) -> tile.Load:
         return next(o for o in self.tasks[task].ops if isinstance(o, tile.Load))
 
+    @cached_property
+    def wide_producer(self) -> bool:
+        """Whether the producer's threads load (else one lane of it feeds the copy engine)."""
+        producers = {r.name for r in self.program.roles if r.kind == "producer"}
+        mine = [i for s in self.program.sections if s.role in producers for i in s.instrs if isinstance(i, Issue)]
+        return any(i.method is not Method.BULK_COPY and self.tasks[i.task].kind is not Kind.SCALAR for i in mine)
+
     # ------------------------------------------------------------ signals, maps
 
     @cached_property
@@ -296,6 +317,8 @@ class KernelPlan:
                 made[self.map_name(name)] = spec
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
                 op = self.tasks[name].ops[-1]
+                if not self.is_staged(op.value.name):
+                    continue
                 staging = self.staging(op.value.name)
                 made[self.map_name(name)] = store_map(self.facts[op.tensor], op, staging)
         return made

@@ -126,9 +126,9 @@ def rows(
     spread = 1
     if row_axes:
         axis, extent = row_axes[-1]
-        lane_rows = min(32 // lanes_per_row, extent)
+        lane_rows = min(32 // lanes_per_row, _power_of_two(extent))
         digits.append(Digit(Source.LANE, lane_rows, axis, 1))
-        warp_rows = min(4, -(-extent // lane_rows))
+        warp_rows = min(4, _power_of_two(-(-extent // lane_rows)))
         digits.append(Digit(Source.WARP, warp_rows, axis, lane_rows))
         spread = lane_rows * warp_rows
         if extent > spread:
@@ -136,6 +136,10 @@ def rows(
         for other, size in reversed(row_axes[:-1]):
             digits.append(Digit(Source.REGISTER, size, other, 1))
     return _padded(Layout(tuple(d for d in digits if d.size > 1 or d.source is Source.REGISTER)))
+
+
+def _power_of_two(x: int) -> int:
+    return 1 << max(0, x - 1).bit_length()
 
 
 def _padded(layout: Layout) -> Layout:

@@ -35,6 +35,17 @@ class Place:
     offset: str = "0"
     whole: Place | None = None  # the EU's tile, where this is a worker's part of it
 
+    def holds(self, covered: int) -> bool:
+        """Whether all of `covered` positions from the first one belong to the tile and are valid."""
+        return self.full and covered <= self.extent
+
+    def end(self, covered: int) -> str:
+        """C expression: one past the last index that belongs to the tile, for a layout of `covered` positions."""
+        own = f"{self.first} + {self.extent}" if self.first != "0" else str(self.extent)
+        if covered <= self.extent:
+            return self.stop
+        return own if self.full else f"min({self.stop}, {own})"
+
 
 @dataclass(slots=True)
 class Scope:

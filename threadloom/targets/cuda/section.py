@@ -42,8 +42,14 @@ class RoleEmitter:
     scalars: dict[int, dict[str, Registers]] = field(default_factory=dict)  # stage -> rank-0 values of its instance
 
     @property
-    def is_worker(self) -> bool:
-        return self.role.kind == "worker"
+    def has_threads(self) -> bool:
+        """Whether all 128 threads run this code (a worker, or a producer that loads by threads)."""
+        return self.role.kind == "worker" or self.plan.wide_producer
+
+    @property
+    def one_thread(self) -> str:
+        """C condition before what one thread must do: nothing where one thread runs the code anyway."""
+        return "if (elected) " if self.role.kind == "producer" and self.plan.wide_producer else ""
 
     def section(self, loop: int) -> Section:
         found = [s for s in self.plan.program.sections if s.loop == loop and s.role == self.role.name]
@@ -282,10 +288,10 @@ class RoleEmitter:
         w = self.scope.writer
         entry = self.entry(instr.signal, loop.id, instr.stage)
         text = f"barrier_arrive({entry});  // {self.plan.explain(instr.reason)}"
-        if not self.is_worker:
+        if not self.has_threads:
             w.line(text)
             return
-        if self.plan.read_by_threads(instr.reason.src):
+        if self.plan.read_by_threads(instr.reason.src) or self.role.kind == "producer":
             w.line("__syncwarp();")
         w.line(f"if (lane == 0) {text}")
 

@@ -276,15 +276,16 @@ def literal(number: int | float | bool, dtype: Dtype) -> str:
 def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> None:
     """Give the positions beyond the end of `axis` the value `with_` (they are garbage by definition)."""
     place = scope.places[axis]
-    if place.full or axis not in held.layout.axes:
+    covered = held.layout.extent(axis)
+    if axis not in held.layout.axes or place.holds(covered):
         return
-    w = scope.writer
-    if scope.assumes(f"{place.first} + {held.layout.extent(axis)} <= {place.stop}"):
+    w, end = scope.writer, place.end(covered)
+    if covered <= place.extent and scope.assumes(f"{place.first} + {covered} <= {end}"):
         return
-    with w.block(f"if ({place.first} + {held.layout.extent(axis)} > {place.stop})"):
+    with w.block(f"if ({place.first} + {covered} > {end})"):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
-            w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {place.stop}) {held.name}[i] = {with_};")
+            w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {end}) {held.name}[i] = {with_};")
 
 
 def emit_reduce(scope: Scope, op: tile.Reduce, layout: Layout) -> None:

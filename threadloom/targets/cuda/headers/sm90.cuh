@@ -277,6 +277,16 @@ template <int BYTES, typename T> LOOM_DEVICE void read_shared(T* piece, u32 addr
   for (int i = 0; i < BYTES / (int)sizeof(T); i++) piece[i] = bits.e[i];
 }
 
+// 16 bytes to shared memory.
+template <int BYTES, typename T> LOOM_DEVICE void write_shared(u32 address, const T* piece) {
+  static_assert(BYTES == 16, "whole chunks only");
+  union { u32 words[4]; T e[BYTES / sizeof(T)]; } bits;
+#pragma unroll
+  for (int i = 0; i < BYTES / (int)sizeof(T); i++) bits.e[i] = piece[i];
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+               ::"r"(address), "r"(bits.words[0]), "r"(bits.words[1]), "r"(bits.words[2]), "r"(bits.words[3]) : "memory");
+}
+
 // ---------------------------------------------------------------- counters
 
 // Slot and phase of the running instance of a loop.
