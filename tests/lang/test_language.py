@@ -410,6 +410,15 @@ def test_one_value_under_several_names(text: str):
     np.testing.assert_array_equal(run(text, twin=_twin), 4 * X)
 
 
+def test_globals_are_read_when_the_kernel_is_first_used():
+    kernel = body("out[m, n] = x[m, n] * factor[0]", factor=[2.0])
+    scope = kernel.function.__globals__
+    np.testing.assert_array_equal(kernel.interpret(X), 2 * X)
+    scope["factor"] = [3.0]
+    np.testing.assert_array_equal(kernel.interpret(X), 2 * X)
+    np.testing.assert_array_equal(kernel.interpret(X.astype(np.float64)), 3 * X.astype(np.float64))
+
+
 def _twin(value: object) -> object:
     return value, value
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from cpu_run import run_compiled
-from generators.tile_programs import program
+from generators.tile_programs import WIDE, program
 
 from threadloom.targets.cpu.host import host_cpu
 from threadloom.targets.cpu.schedule import AVX2, AVX512
@@ -14,6 +14,7 @@ from threadloom.tolerance import bound, worst_error
 
 WIDTHS = {"avx2": (AVX2, "avx2"), "avx512": (AVX512, "avx512f")}
 QUICK = 24
+QUICK_WIDE = 12  # of the family with integers, u4, and ranges of the grid that come from a tensor
 # seed, tiles: programs that once failed, each a kind of fault
 KEPT: list[tuple[int, dict[str, int]]] = [
     (10, {"n": 2, "m": 11, "k": 3}),  # a gathered subscript was added before its axis was bound
@@ -36,7 +37,7 @@ def check(seed: int, tiles: dict[str, int] | None, width: str) -> None:
     assert worst_error(got, exact) <= bound(lowest, p.reduction_length, 4.0), p.text
 
 
-@pytest.mark.parametrize("seed", range(QUICK))
+@pytest.mark.parametrize("seed", [*range(QUICK), *range(WIDE, WIDE + QUICK_WIDE)])
 def test_programs(seed: int):
     """Alternately as the program is cut, with a cut of its own, and with large tiles."""
     rng = random.Random(seed)
@@ -50,7 +51,7 @@ def test_programs_that_failed_once(seed: int, tiles: dict[str, int]):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(QUICK, 300))
+@pytest.mark.parametrize("seed", [*range(QUICK, 300), *range(WIDE + QUICK_WIDE, WIDE + 300)])
 def test_more_programs(seed: int):
     for width in WIDTHS:
         check(seed, None, width)
