@@ -84,7 +84,7 @@ class EpiloguePlanner:
             return False
         product, _, _, out = found
         axes = frozenset(product.product.result.type.axes)
-        if axes != {product.axis, product.row_axis}:
+        if axes != {product.axis, product.row_axis} or product.matrix:  # tiles are stored too late to be read at once
             return False
         made = {value.name for value in results(loop.op)} - {out.name}
         ops = [op for op, _, _ in placed(nest.items)]

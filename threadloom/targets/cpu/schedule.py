@@ -32,6 +32,11 @@ class Target:
     tile_dtypes: frozenset[str] = frozenset()  # operand dtypes of the matrix unit (AMX)
 
     @property
+    def native_bf16(self) -> bool:
+        """Cores with a matrix unit for bf16 convert to it in one instruction."""
+        return self.avx512 and "bf16" in self.tile_dtypes
+
+    @property
     def lanes(self) -> int:
         """f32 elements of a vector: every vector loop advances by this many elements, whatever their type."""
         return self.vector_bytes // 4

@@ -225,7 +225,7 @@ class TensorAccess:
             condition, mask = self.inside(point)
             pointer = self.address(point)
             vector = point.vector
-            narrowed = narrow(b, materialized(b, value), self.tensor.dtype)
+            narrowed = narrow(b, materialized(b, value), self.tensor.dtype, self.c.target.native_bf16)
             lanes = self.lanes(point, vector) if vector is not None else Lanes(None, None)
             if vector is None or (lanes.stride is None and lanes.offsets is None):
                 self._guarded_store(narrowed, pointer, condition)

@@ -16,7 +16,24 @@ from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
 from threadloom.par.builder import Builder
 from threadloom.par.constants import Number, const
-from threadloom.par.ops import F16, F32, F64, I1, I8, I16, I32, I64, Const, Float, Int, Operand, Type, Vector
+from threadloom.par.ops import (
+    BF16,
+    F16,
+    F32,
+    F64,
+    I1,
+    I8,
+    I16,
+    I32,
+    I64,
+    Attrs,
+    Const,
+    Float,
+    Int,
+    Operand,
+    Type,
+    Vector,
+)
 
 
 def register_type(dtype: Dtype) -> Int | Float:
@@ -85,9 +102,16 @@ def widen(b: Builder, loaded: Operand, dtype: Dtype) -> Operand:
     return loaded
 
 
-def narrow(b: Builder, value: Operand, dtype: Dtype) -> Operand:
-    """A register value as it is stored in a tensor of `dtype`; it is representable there or rounds to nearest even."""
+def narrow(b: Builder, value: Operand, dtype: Dtype, native_bf16: bool = False) -> Operand:
+    """A register value as it is stored in a tensor of `dtype`; it is representable there or rounds to nearest even.
+    `native_bf16`: vectors of 16 may use AVX-512's conversion, which takes subnormal numbers for zero."""
     match dtype.name:
+        case "bf16" if native_bf16 and isinstance(value.type, Vector) and value.type.lanes == 16:
+            attrs = Attrs(callee="llvm.x86.avx512bf16.cvtneps2bf16.512")
+            made = b.leaf("call", (value,), Vector(16, BF16), attrs, "narrow")
+            if made is None:
+                raise InternalError("a conversion has a result")
+            return b.cast("bitcast", made, Vector(16, I16))
         case "f16":
             return b.cast("fptrunc", value, shaped(F16, value.type))
         case "bf16":

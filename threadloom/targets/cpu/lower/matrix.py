@@ -41,7 +41,7 @@ def _narrowed(c: Context, step: Pack, point: Point) -> Operand:
         # bits as they lie in memory; what is masked comes as zeros already
         return widest(b, TensorAccess(Evaluator(c), load).load_memory(point), c.target.lanes)
     value = widest(b, materialized(b, Evaluator(c).value(step.value, point)), c.target.lanes)
-    bits = narrow(b, value, step.value.type.dtype)
+    bits = narrow(b, value, step.value.type.dtype, c.target.native_bf16)
     return b.select(point.mask, bits, b.const(bits.type, 0)) if point.mask is not None else bits
 
 
