@@ -416,7 +416,7 @@ def test_globals_are_read_when_the_kernel_is_first_used():
     np.testing.assert_array_equal(kernel.interpret(X), 2 * X)
     scope["factor"] = [3.0]
     np.testing.assert_array_equal(kernel.interpret(X), 2 * X)
-    np.testing.assert_array_equal(kernel.interpret(X.astype(np.float64)), 3 * X.astype(np.float64))
+    np.testing.assert_array_equal(kernel.interpret(X.astype(np.float64)), 3 * X)  # other dtypes: another first use
 
 
 def _twin(value: object) -> object:
