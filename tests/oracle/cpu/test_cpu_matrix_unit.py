@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from threadloom.targets.cpu.emit import emit_llvm
 from threadloom.targets.cpu.host import SAPPHIRE_RAPIDS, enable_amx
 from threadloom.targets.cpu.jit import compile_assembly
 from threadloom.targets.cpu.schedule import AMX, AVX512
-from threadloom.tolerance import bound
+from threadloom.tolerance import bound, worst_error
 
 
 @tl.kernel
@@ -83,3 +85,16 @@ def test_what_is_emitted():
     text = compile_assembly(emit_llvm(lower(schedule, form, AMX)[1]), SAPPHIRE_RAPIDS)
     assert text.count("tdpbf16ps") == 4 and "ldtilecfg" in text and "tilerelease" in text
     assert "tdpbf16ps" not in compile_assembly(emit_llvm(lower(schedule, form, AVX512)[1]), SAPPHIRE_RAPIDS)
+
+
+@pytest.mark.parametrize("name", ["flash_attention", "mla_decode", "retention", "chunk_scan"])
+def test_examples_in_bf16(name: str):
+    """Among them one tile that is rows of one product and depth of another."""
+    if not enable_amx():
+        pytest.skip("this machine has no AMX, or does not lend it")
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    given = module.inputs(np.random.default_rng(0), **module.SHAPES[0], dtype=ml_dtypes.bfloat16)
+    (got,) = run_compiled(getattr(module, name).bind(**given), AMX, extent=32)
+    want = module.reference(**given)
+    scale = float(np.abs(want).max())
+    assert worst_error(got, want) <= bound("bf16", max(module.SHAPES[0].values()), scale)

@@ -48,7 +48,7 @@ def register_rows(target: Target, row_elems: int, vectors: int) -> int:
     most = max(1, (target.vector_registers - vectors - 1) // vectors)
     most = min(most, max(1, target.rows * target.vectors // vectors))
     if row_elems <= most:
-        return row_elems
+        return max(1, row_elems)  # also where an extent is 0: the code is made, and does nothing
     fewest = min(most, max(1, -(-2 * target.accumulators // vectors)))
     return min(range(fewest, most + 1), key=lambda rows: -(-row_elems // rows) * rows)
 
