@@ -121,7 +121,7 @@ class OperandPlanner:
         packs: list[Pack] = []
         homes = []
         for value, role, outer in ((lanes, "pairs", axis), (rows, "rows", row_axis)):
-            key = f"{value.name}.{role}"
+            key = f"{value.name}.{role}.{outer}.{sum_axis}"
             if key not in self.packed or not planner.uses.is_inline(value):
                 depth, width = planner.sizes[sum_axis], planner.room.get(outer, planner.sizes[outer])
                 layout = matrix_layout(role, outer, width, sum_axis, depth, planner.panel(axis))
