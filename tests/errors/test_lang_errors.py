@@ -94,7 +94,7 @@ BODIES = [
     ("loop-form", "for j in x: pass", "x", "tl.stream"),
     ("loop-form", "for a, b in tl.stream('N'): pass", "a, b", "1 axes and 2 variables"),
     ("one-grid", "for j in tl.stream('N'):\n    for q in tl.grid('M'): pass", "for q", "inside a stream"),
-    ("operand-dtype", "out[m, n] = x[m, n] & 1", "x[m, n] & 1", "and does not take f32"),
+    ("operand-dtype", "out[m, n] = x[m, n] & 1", "x[m, n] & 1", "& does not take f32"),
     ("operand-dtype", "out[m, n] = tl.where(x[m, n], 1, 0)", "tl.where(x[m, n], 1, 0)", "not bool"),
     ("operand-dtype", "for j in tl.stream(tl.span('N', 0, s)): pass", "tl.span('N', 0, s)", "not an integer"),
     ("not-a-tile", "out[m, n] = x[m, n] + 'a'", "x[m, n] + 'a'", "a str"),

@@ -256,7 +256,10 @@ class Builder:
         dtype = self._shared_dtype(record.rule, shared)
         if not accepts(record, dtype):
             raise CompileError(
-                OPERAND_DTYPE, f"{fn} does not take {dtype.name}", try_="tl.cast(x, ...) first", loc=self.loc
+                OPERAND_DTYPE,
+                f"{record.infix or fn} does not take {dtype.name}",
+                try_="tl.cast(x, ...) first",
+                loc=self.loc,
             )
         args = tuple(self.cast(self.value(o, dtype), dtype) for o in shared)
         if fixed:

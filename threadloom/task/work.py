@@ -25,25 +25,19 @@ class Count:
 @dataclass(frozen=True, slots=True)
 class Work:
     """Per instance of the sTask. `macs` by operand dtype; `elementwise` by cost class; `reduced` elements that enter
-    reductions and scans (each also one `alu` or `fma`); bytes moved from and to tensors in device memory, and bytes
-    of tiles read from and written to other sTasks."""
+    reductions and scans (each also one `alu` or `fma`); bytes moved from and to tensors in device memory."""
 
     macs: tuple[Count, ...] = ()
     elementwise: tuple[Count, ...] = ()
     reduced: int = 0
     bytes_loaded: int = 0
     bytes_stored: int = 0
-    bytes_read: int = 0
-    bytes_written: int = 0
 
     def mac(self, dtype: str) -> int:
         return sum(c.count for c in self.macs if c.what == dtype)
 
     def of(self, cost: str) -> int:
         return sum(c.count for c in self.elementwise if c.what == cost)
-
-    def total_macs(self) -> int:
-        return sum(c.count for c in self.macs)
 
 
 def work(task: STask, shapes: Shapes) -> Work:
@@ -69,16 +63,7 @@ def work(task: STask, shapes: Shapes) -> Work:
                 _add(elementwise, _cost(op), _elems(op.result, shapes))
             case Full():
                 _add(elementwise, Cost.ALU, _elems(op.result, shapes))
-    values = {v.name: v for op in task.ops for v in (*operands(op), *results(op))}
-    return Work(
-        _counts(macs),
-        _counts(elementwise),
-        reduced,
-        loaded,
-        stored,
-        sum(_bytes(values[name], shapes) for name in task.reads if name in values),
-        sum(_bytes(values[name], shapes) for name in task.writes),
-    )
+    return Work(_counts(macs), _counts(elementwise), reduced, loaded, stored)
 
 
 def _accumulates(task: STask) -> bool:
@@ -108,10 +93,6 @@ def _is_uniform(op: Op) -> bool:
 
 def _elems(value: Value, shapes: Shapes) -> int:
     return math.prod(shapes[value.name])
-
-
-def _bytes(value: Value, shapes: Shapes) -> int:
-    return value.type.dtype.bytes_for(_elems(value, shapes))
 
 
 def _extents(values: tuple[Value, ...], shapes: Shapes) -> dict[str, int]:

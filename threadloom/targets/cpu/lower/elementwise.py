@@ -44,10 +44,6 @@ class Series:
 Register = Operand | Series
 
 
-def iota(element: Int, lanes: int) -> Const:
-    return vector_const(element, list(range(lanes)))
-
-
 def materialized(b: Builder, value: Register) -> Operand:
     """A Series as a vector of i64."""
     if not isinstance(value, Series):
