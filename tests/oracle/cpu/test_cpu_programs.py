@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from cpu_run import run_compiled
 from generators.tile_programs import WIDE, program
 
+import threadloom as tl
 from threadloom.targets.cpu.host import host_cpu
 from threadloom.targets.cpu.schedule import AVX2, AVX512
 from threadloom.tolerance import bound, worst_error
@@ -55,3 +57,31 @@ def test_programs_that_failed_once(seed: int, tiles: dict[str, int]):
 def test_more_programs(seed: int):
     for width in WIDTHS:
         check(seed, None, width)
+
+
+# queries, keys, head: scores that are rows of the second product, with widths that end inside a panel
+WIDTHS_OF_SCORES = [(1, 40, 8), (1, 72, 24), (3, 100, 20), (9, 41, 16), (40, 70, 33)]
+
+
+@pytest.mark.parametrize("lanes", WIDTHS)
+@pytest.mark.parametrize(("queries", "keys", "head"), WIDTHS_OF_SCORES, ids=str)
+def test_products_of_products(queries: int, keys: int, head: int, lanes: str):
+    """(a b^T) c without anything between: the first result is an operand as it is."""
+    target, feature = WIDTHS[lanes]
+    if not host_cpu().has(feature):
+        pytest.skip(f"this machine has no {feature}")
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((queries, head), (keys, head), (keys, head)))
+    (got,) = run_compiled(twice.bind(a, b, c), target, tiles={"m": 24})
+    want = a.astype(np.float64) @ b.T @ c
+    assert worst_error(got, want) <= bound("f32", keys + head, float(np.abs(want).max()))
+
+
+@tl.kernel
+def twice(
+    a: tl.Tensor["M", "D", tl.f32], b: tl.Tensor["N", "D", tl.f32], c: tl.Tensor["N", "D", tl.f32]
+) -> tl.Tensor["M", "D", tl.f32]:
+    for m in tl.grid("M"):
+        n, d = tl.axis("N"), tl.axis("D")
+        scores = tl.dot(a[m, :], b[n, :])
+        out[m, d] = tl.dot(scores, c[n, d])

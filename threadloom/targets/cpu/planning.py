@@ -146,7 +146,9 @@ class Planner:
         element = kept_type(value.type.dtype)
         if panel and last in axes:
             return panels(tuple(axes), sizes, element, panel)
-        return rows(tuple(axes), sizes, element, self.target.lanes)
+        # the micro-kernel writes and reads whole panels
+        whole = self.panel(axes[-1]) if axes and axes[-1] in self.vectors else self.target.lanes
+        return rows(tuple(axes), sizes, element, whole)
 
     def _lay_out(self, body: PlannedBody) -> None:
         """A layout for every value that needs memory."""
