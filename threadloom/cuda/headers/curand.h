@@ -1,0 +1,2 @@
+#pragma once
+#include <curand_types.h>

@@ -1,0 +1,213 @@
+// cuRAND: jumps of the generators, and the host API. The host API makes numbers where they are wanted, in stream order.
+#include <curand_types.h>
+
+#include <array>
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "runtime.h"
+
+namespace {
+// ---- XORWOW: 160 bits that step linearly over GF(2); a jump is a power of the step's matrix
+struct Bits160 {
+  unsigned word[5];
+};
+typedef std::array<Bits160, 160> Matrix;  // column i: the image of unit vector i
+
+void step(unsigned* v) {
+  unsigned t = v[0] ^ (v[0] >> 2);
+  v[0] = v[1], v[1] = v[2], v[2] = v[3], v[3] = v[4];
+  v[4] = (v[4] ^ (v[4] << 4)) ^ (t ^ (t << 1));
+}
+Bits160 image(const Matrix& m, const Bits160& x) {
+  Bits160 result = {};
+  for (int i = 0; i < 160; ++i)
+    if (x.word[i / 32] >> (i % 32) & 1)
+      for (int w = 0; w < 5; ++w) result.word[w] ^= m[i].word[w];
+  return result;
+}
+Matrix squared(const Matrix& m) {
+  Matrix result;
+  for (int i = 0; i < 160; ++i) result[i] = image(m, m[i]);
+  return result;
+}
+// powers[k] jumps 2^k steps; 67 + 64 of them serve offsets and subsequences
+const std::vector<Matrix>& powers() {
+  static const std::vector<Matrix> all = [] {
+    std::vector<Matrix> made(1);
+    for (int i = 0; i < 160; ++i) {
+      Bits160 unit = {};
+      unit.word[i / 32] = 1u << (i % 32);
+      step(unit.word);
+      made[0][i] = unit;
+    }
+    while (made.size() < 67 + 64) made.push_back(squared(made.back()));
+    return made;
+  }();
+  return all;
+}
+
+// ---- MRG32k3a: two linear recurrences modulo primes
+typedef std::array<std::array<unsigned long long, 3>, 3> Square;
+Square product(const Square& a, const Square& b, unsigned long long m) {
+  Square c{};
+  for (int i = 0; i < 3; ++i)
+    for (int j = 0; j < 3; ++j)
+      for (int k = 0; k < 3; ++k) c[i][j] = (c[i][j] + a[i][k] * b[k][j] % m) % m;
+  return c;
+}
+void jump(unsigned* s, Square a, unsigned long long m, unsigned long long n, int squarings) {
+  for (int i = 0; i < squarings; ++i) a = product(a, a, m);
+  Square total{{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}};
+  for (; n; n >>= 1, a = product(a, a, m))
+    if (n & 1) total = product(a, total, m);
+  unsigned next[3];
+  for (int i = 0; i < 3; ++i) {
+    unsigned long long sum = 0;
+    for (int k = 0; k < 3; ++k) sum = (sum + total[i][k] * s[k] % m) % m;
+    next[i] = (unsigned)sum;
+  }
+  for (int i = 0; i < 3; ++i) s[i] = next[i];
+}
+}  // namespace
+
+extern "C" {
+void __loom_xorwow_skip(unsigned* v, unsigned long long n, int subsequences) {
+  Bits160 x;
+  for (int w = 0; w < 5; ++w) x.word[w] = v[w];
+  for (int k = 0; k < 64; ++k)
+    if (n >> k & 1) x = image(powers()[k + (subsequences ? 67 : 0)], x);
+  for (int w = 0; w < 5; ++w) v[w] = x.word[w];
+}
+void __loom_mrg_skip(unsigned* s1, unsigned* s2, unsigned long long n, int subsequences) {
+  const unsigned long long m1 = 4294967087ull, m2 = 4294944443ull;
+  jump(s1, Square{{{0, 1, 0}, {0, 0, 1}, {m1 - 810728, 1403580, 0}}}, m1, n, subsequences ? 76 : 0);
+  jump(s2, Square{{{0, 1, 0}, {0, 0, 1}, {m2 - 1370589, 0, 527612}}}, m2, n, subsequences ? 76 : 0);
+}
+}
+
+// ---- generators of the host API
+namespace {
+struct Xorwow {
+  unsigned d, v[5];
+  Xorwow(unsigned long long seed, unsigned long long subsequence, unsigned long long offset) {
+    unsigned t0 = 1099087573u * ((unsigned)seed ^ 0xaad26b49u), t1 = 2591861531u * ((unsigned)(seed >> 32) ^ 0xf7dcefddu);
+    d = 6615241u + t1 + t0 + 362437u * (unsigned)offset;
+    v[0] = 123456789u + t0, v[1] = 362436069u ^ t0, v[2] = 521288629u + t1, v[3] = 88675123u ^ t1, v[4] = 5783321u + t0;
+    __loom_xorwow_skip(v, subsequence, 1);
+    __loom_xorwow_skip(v, offset, 0);
+  }
+  unsigned next() {
+    step(v);
+    d += 362437u;
+    return v[4] + d;
+  }
+};
+struct Philox {
+  unsigned long long key, position;
+  unsigned at(unsigned long long n) const {
+    unsigned c[4] = {(unsigned)(n >> 2), (unsigned)(n >> 34), 0, 0}, k[2] = {(unsigned)key, (unsigned)(key >> 32)};
+    for (int round = 0; round < 10; ++round) {
+      unsigned long long a = 0xD2511F53ull * c[0], b = 0xCD9E8D57ull * c[2];
+      unsigned next[4] = {(unsigned)(b >> 32) ^ c[1] ^ k[0], (unsigned)b, (unsigned)(a >> 32) ^ c[3] ^ k[1], (unsigned)a};
+      for (int i = 0; i < 4; ++i) c[i] = next[i];
+      k[0] += 0x9E3779B9u, k[1] += 0xBB67AE85u;
+    }
+    return c[n & 3];
+  }
+};
+constexpr size_t lanes = 4096;  // result n of XORWOW is draw n / 4096 of subsequence n % 4096
+}  // namespace
+
+struct curandGenerator_st {
+  curandRngType_t type;
+  unsigned long long seed = 0, offset = 0;
+  cudaStream_t stream = nullptr;
+  std::vector<Xorwow> xorwow;
+  size_t lane = 0;
+
+  unsigned next() {
+    if (type == CURAND_RNG_PSEUDO_PHILOX4_32_10) return Philox{seed, 0}.at(offset++);
+    if (xorwow.empty()) {
+      for (size_t i = 0; i < lanes; ++i) xorwow.emplace_back(seed, i, (offset + lanes - 1 - i) / lanes);
+      lane = offset % lanes;
+    }
+    unsigned value = xorwow[lane].next();
+    lane = (lane + 1) % lanes;
+    return value;
+  }
+  float uniform() { return (float)next() * 2.3283064e-10f + 2.3283064e-10f / 2.0f; }
+  double uniform_double() {
+    unsigned long long x = next(), y = next();
+    return (double)(x ^ y << 21) * 1.1102230246251565e-16 + 1.1102230246251565e-16 / 2;
+  }
+};
+
+namespace {
+template <class F> curandStatus_t fill(curandGenerator_t g, F f) {
+  return loom::enqueue(g->stream, f) == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
+}
+template <class T, class U> void normals(T* out, size_t count, T mean, T deviation, U uniform) {
+  for (size_t i = 0; i < count; i += 2) {
+    T radius = std::sqrt(T(-2) * std::log(uniform())), angle = T(6.283185307179586) * uniform();
+    out[i] = mean + deviation * radius * std::sin(angle);
+    if (i + 1 < count) out[i + 1] = mean + deviation * radius * std::cos(angle);
+  }
+}
+}  // namespace
+
+extern "C" {
+curandStatus_t curandCreateGenerator(curandGenerator_t* generator, curandRngType_t type) {
+  if (type >= CURAND_RNG_QUASI_DEFAULT) return CURAND_STATUS_TYPE_ERROR;
+  *generator = new curandGenerator_st;
+  (*generator)->type = type;
+  return CURAND_STATUS_SUCCESS;
+}
+curandStatus_t curandCreateGeneratorHost(curandGenerator_t* generator, curandRngType_t type) { return curandCreateGenerator(generator, type); }
+curandStatus_t curandDestroyGenerator(curandGenerator_t generator) { return delete generator, CURAND_STATUS_SUCCESS; }
+curandStatus_t curandGetVersion(int* version) { return *version = LOOM_CUDA_VERSION, CURAND_STATUS_SUCCESS; }
+curandStatus_t curandSetStream(curandGenerator_t g, cudaStream_t stream) { return g->stream = stream, CURAND_STATUS_SUCCESS; }
+curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t g, unsigned long long seed) {
+  g->seed = seed, g->offset = 0;
+  g->xorwow.clear();
+  return CURAND_STATUS_SUCCESS;
+}
+curandStatus_t curandSetGeneratorOffset(curandGenerator_t g, unsigned long long offset) {
+  g->offset = offset;
+  g->xorwow.clear();
+  return CURAND_STATUS_SUCCESS;
+}
+curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) { return CURAND_STATUS_SUCCESS; }
+curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t, unsigned) { return CURAND_STATUS_TYPE_ERROR; }
+curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
+curandStatus_t curandGenerate(curandGenerator_t g, unsigned* out, size_t count) {
+  return fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->next(); });
+}
+curandStatus_t curandGenerateUniform(curandGenerator_t g, float* out, size_t count) {
+  return fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->uniform(); });
+}
+curandStatus_t curandGenerateUniformDouble(curandGenerator_t g, double* out, size_t count) {
+  return fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->uniform_double(); });
+}
+curandStatus_t curandGenerateNormal(curandGenerator_t g, float* out, size_t count, float mean, float deviation) {
+  if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+  return fill(g, [=] { normals(out, count, mean, deviation, [=] { return g->uniform(); }); });
+}
+curandStatus_t curandGenerateNormalDouble(curandGenerator_t g, double* out, size_t count, double mean, double deviation) {
+  if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+  return fill(g, [=] { normals(out, count, mean, deviation, [=] { return g->uniform_double(); }); });
+}
+curandStatus_t curandGenerateLogNormal(curandGenerator_t g, float* out, size_t count, float mean, float deviation) {
+  curandStatus_t status = curandGenerateNormal(g, out, count, mean, deviation);
+  return status ? status : fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = std::exp(out[i]); });
+}
+curandStatus_t curandGeneratePoisson(curandGenerator_t g, unsigned* out, size_t count, double lambda) {
+  return fill(g, [=] {
+    for (size_t i = 0; i < count; ++i) {
+      double limit = std::exp(-std::min(lambda, 700.0)), p = g->uniform_double();
+      for (out[i] = 0; p > limit; ++out[i]) p *= g->uniform_double();
+    }
+  });
+}
+}
