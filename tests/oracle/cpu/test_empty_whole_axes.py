@@ -11,9 +11,9 @@ import threadloom as tl
 
 
 @tl.kernel
-def without_grid(
-    a: tl.Tensor["M", "K", tl.f32], b: tl.Tensor["K", "N", tl.f32]
-) -> tl.outputs(product=tl.Tensor["M", "N", tl.f32], sums=tl.Tensor["M", tl.f32], running=tl.Tensor["M", "K", tl.f32]):
+def without_grid(a: tl.Tensor["M", "K", tl.f32], b: tl.Tensor["K", "N", tl.f32]) -> tl.outputs(
+    product=tl.Tensor["M", "N", tl.f32], sums=tl.Tensor["M", tl.f32], running=tl.Tensor["M", "K", tl.f32]
+):
     m, n, k = tl.axis("M"), tl.axis("N"), tl.axis("K")
     product[m, n] = tl.dot(a[m, k], b[k, n])
     sums[m] = tl.sum(a[m, k], k)
@@ -21,9 +21,9 @@ def without_grid(
 
 
 @tl.kernel
-def streamed(
-    a: tl.Tensor["M", "K", tl.f32], b: tl.Tensor["K", "N", tl.f32]
-) -> tl.outputs(product=tl.Tensor["M", "N", tl.f32], sums=tl.Tensor["M", tl.f32], running=tl.Tensor["M", "K", tl.f32]):
+def streamed(a: tl.Tensor["M", "K", tl.f32], b: tl.Tensor["K", "N", tl.f32]) -> tl.outputs(
+    product=tl.Tensor["M", "N", tl.f32], sums=tl.Tensor["M", tl.f32], running=tl.Tensor["M", "K", tl.f32]
+):
     m, n = tl.axis("M"), tl.axis("N")
     total, before = tl.zeros(m, n), tl.zeros(m)
     for k in tl.stream("K"):
