@@ -11,7 +11,9 @@ import pytest
 from threadloom import cli
 from threadloom.cuda.front import SourceOptions
 from threadloom.cuda.translate import program
+from threadloom.cuda.translate.cxx_values import literal
 from threadloom.cuda.translate.host_source import host_source
+from threadloom.par.ops import F32, Const
 
 CASES = Path(__file__).parents[2] / "cuda_cases"
 QUICK = ("group_by_key",)
@@ -162,9 +164,18 @@ def test_host_text(before: str, after: str, tmp_path: Path) -> None:
 
 def test_included_device_code_becomes_part_of_the_text(tmp_path: Path) -> None:
     (tmp_path / "kernels.cuh").write_text("#pragma once\n__global__ void k() { g(); }\n")
+    (tmp_path / "all.h").write_text('#include "kernels.cuh"')
     (tmp_path / "host.h").write_text("int h();\n")
-    text = rewritten('#include "kernels.cuh"\n#include "kernels.cuh"\n#include "host.h"\nint x;\n', tmp_path)
-    assert text == '// ---- kernels.cuh\nvoid k();\n// ---- end of kernels.cuh\n\n#include "host.h"\nint x;\n'
+    text = rewritten('#include "all.h"\n#include "kernels.cuh"\n#include "host.h"\nint x;\n', tmp_path)
+    inner = "// ---- kernels.cuh\nvoid k();\n// ---- end of kernels.cuh"
+    assert text == f'// ---- all.h\n{inner}\n// ---- end of all.h\n\n#include "host.h"\nint x;\n'
+
+
+def test_float_literals_are_short_and_exact() -> None:
+    shown = {
+        text: literal(Const(F32, text)).text for text in ("1.000000e+00", "0x3FB99999A0000000", "0x47EFFFFFE0000000")
+    }
+    assert list(shown.values()) == ["1.0f", "0.1f", "3.4028235e+38f"]
 
 
 def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:

@@ -338,6 +338,18 @@ def _bytes(leaf: Leaf, base: Expr, source: Type, first: Expr | None, rest: list[
     return Expr(f"&{byte}", UNARY, PTR, place=byte, pointee=I8)
 
 
+_CLASSES = {0x003: "std::isnan({})", 0x204: "std::isinf({})", 0x1F8: "std::isfinite({})", 0x108: "std::isnormal({})",
+            0x3FC: "!std::isnan({})", 0x207: "!std::isfinite({})", 0x060: "{} == 0"}  # fmt: skip
+
+
+def _float_class(leaf: Leaf, value: Expr, classes: Expr) -> Expr:
+    """llvm.is.fpclass: nan 3, infinities 0x204, normal 0x108, subnormal 0x90, zeros 0x60."""
+    wanted = int(classes.text)
+    if wanted not in _CLASSES:
+        raise unsupported(f"the test for float classes {wanted:#x}", leaf.loc)
+    return Expr(_CLASSES[wanted].format(value.at(EQUAL + 1)), EQUAL, I1)
+
+
 def _shuffle(leaf: Leaf, a: Expr, b: Expr) -> Expr:
     assert leaf.result is not None
     type_, indices = leaf.result.type, leaf.attrs.indices
@@ -400,6 +412,8 @@ def _intrinsic(leaf: Leaf, name: str, type_: Type, operands: Operands) -> Expr:
     if name.startswith(("fptosi.sat", "fptoui.sat")):
         signed = name.startswith("fptosi")
         return Expr(f"loom::saturate<{type_text(type_, signed)}>({operands[0].text})", POSTFIX, type_, signed)
+    if name.startswith("is.fpclass."):
+        return _float_class(leaf, operands[0], operands[1])
     if name.startswith("vector.reduce."):
         how = name.split(".")[2]
         kind = type_text(type_, not how.startswith("u"))

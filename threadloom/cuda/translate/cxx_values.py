@@ -182,6 +182,6 @@ def _float_literal(text: str, kind: str, type_: Type) -> Expr:
 def _shortest_float(value: float) -> str:
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
-        if struct.pack("<f", float(text)) == struct.pack("<f", value):
+        if abs(float(text)) < 3.4028236e38 and struct.pack("<f", float(text)) == struct.pack("<f", value):
             return text if any(c in text for c in ".e") else text + ".0"
     return repr(value)

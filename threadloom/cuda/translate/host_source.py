@@ -96,8 +96,9 @@ class _Rewriter:
             return [(token.start, token.end, _apply(token.text, edits))]
         found = _INCLUDE.match(token.text)
         place = self._resolved(found[1], folder) if found else None
-        if place is None or not _DEVICE_CODE.search(content := place.read_text(errors="replace")):
+        if place is None or not self._has_device_code(place, set()):
             return []
+        content = place.read_text(errors="replace")
         if place in self.once:
             return [(token.start, token.end, "")]
         if re.search(r"^\s*#\s*pragma\s+once", content, re.M):
@@ -105,6 +106,15 @@ class _Rewriter:
         inner_text = self.file(place).text.strip("\n")
         name = found[1] if found else ""
         return [(token.start, token.end, f"// ---- {name}\n{inner_text}\n// ---- end of {name}")]
+
+    def _has_device_code(self, path: Path, seen: set[Path]) -> bool:
+        """In the file, or in one that it includes."""
+        seen.add(path)
+        content = path.read_text(errors="replace")
+        if _DEVICE_CODE.search(content):
+            return True
+        named = (self._resolved(name, path.parent) for name in re.findall(_INCLUDE.pattern, content, re.M))
+        return any(self._has_device_code(one, seen) for one in named if one is not None and one not in seen)
 
     def _resolved(self, name: str, folder: Path) -> Path | None:
         for base in (folder, *map(Path, self.includes)):
@@ -142,6 +152,8 @@ class _Rewriter:
         opening, end = head.parameters, closing(toks, head.parameters)
         items = [_parameter(text, toks, *item) for item in split_commas(toks, opening + 1, end)]
         items = [item for item in items if item[0] != "void"]
+        if any(toks[i].kind == "directive" for i in range(opening, end)):
+            items = []  # which parameters there are is the preprocessor's to say
         name = toks[head.name].text
         body = text[toks[head.body].start : toks[closing(toks, head.body)].start] if head.body is not None else ""
         dynamic = re.search(r"\bextern\s+__shared__[^;]*?(\w+)\s*\[\s*\]", body)

@@ -33,6 +33,7 @@ from threadloom.cuda.translate.cxx_values import (
     with_sign,
 )
 from threadloom.cuda.translate.names import Names
+from threadloom.cuda.translate.usage import pointees_in, signs_in
 from threadloom.par.constants import int_value
 from threadloom.par.intrinsics import effect_of
 from threadloom.par.opcodes import Effect
@@ -47,7 +48,6 @@ from threadloom.par.ops import (
     Const,
     For,
     If,
-    Int,
     Leaf,
     Level,
     Op,
@@ -88,8 +88,8 @@ class KernelText:
         self.uses = Counter(o.name for op in walk(body) for o in operands(op) if isinstance(o, Value))
         self.depth: dict[str, tuple[int, ...]] = {}  # value -> the loops around its definition
         self.used_in: dict[str, set[tuple[int, ...]]] = {}
-        self.pointees = _pointees(body)
-        self.signs = _signs(body)
+        self.pointees = pointees_in(body)
+        self.signs = signs_in(body)
         self.at_ends = Counter(o.name for op in walk(body) if isinstance(op, Yield) for o in op.values
                                if isinstance(o, Value))  # fmt: skip
         self.pending: dict[str, Op] = {}  # written later, but they read memory
@@ -467,43 +467,3 @@ def _assignment(place: str, text: str) -> str:
 
 def _length(type_: Type) -> int:
     return type_.length * _length(type_.element) if isinstance(type_, Array) else 1
-
-
-_VOTES = {"sext": True, "sitofp": True, "sdiv": True, "srem": True, "ashr": True, "zext": False, "uitofp": False,
-          "udiv": False, "urem": False, "lshr": False}  # fmt: skip
-
-
-def _signs(body: Block) -> dict[str, bool]:
-    """Values that are used as signed numbers only, or as unsigned ones only."""
-    votes: dict[str, set[bool]] = {}
-    for op in walk(body):
-        if not isinstance(op, Leaf):
-            continue
-        vote = _VOTES.get(op.opcode)
-        if op.opcode == "icmp" and len(op.attrs.predicate) == 3:
-            vote = op.attrs.predicate[0] == "s"
-        for operand in op.operands if vote is not None else ():
-            if isinstance(operand, Value) and isinstance(operand.type, Int):
-                votes.setdefault(operand.name, set()).add(bool(vote))
-    return {name: next(iter(found)) for name, found in votes.items() if len(found) == 1}
-
-
-def _pointees(body: Block) -> dict[str, Type]:
-    """What each pointer is used for first."""
-    found: dict[str, Type] = {}
-    for op in walk(body):
-        if not isinstance(op, Leaf):
-            continue
-        match op.opcode:
-            case "getelementptr" if isinstance(op.operands[0], Value):
-                found.setdefault(op.operands[0].name, innermost(op.attrs.source_type) or I8)
-            case "load" if isinstance(op.operands[0], Value) and op.result is not None:
-                found.setdefault(op.operands[0].name, op.result.type)
-            case "store" | "atomicrmw" | "cmpxchg":
-                place = op.operands[1] if op.opcode == "store" else op.operands[0]
-                stored = op.operands[0] if op.opcode == "store" else op.operands[1]
-                if isinstance(place, Value):
-                    found.setdefault(place.name, stored.type)
-    return {name: type_ for name, type_ in found.items() if not isinstance(type_, Struct | Ptr)} | {
-        name: I8 for name, type_ in found.items() if isinstance(type_, Struct | Ptr)
-    }

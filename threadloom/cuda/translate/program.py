@@ -72,7 +72,8 @@ class _Kernels:
         self.shared_bytes = shared_bytes
         self.module, self.stubs, self.host, self.names, self.writer = module, stubs, host, names, writer
         self.functions = {function.name: function for function in module.functions}
-        self.users = {variable.name for variable in link_host.device_variables(ir.host, module.globals)}
+        users = link_host.device_variables(ir.host, module.globals) + link_host.host_variables(ir.host, module.globals)
+        self.users = {variable.name for variable in users}
         self.macros = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", host.text, re.M)
 
     def write(self, file: str) -> None:

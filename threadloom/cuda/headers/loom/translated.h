@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <type_traits>
 #include <utility>
 
 extern "C" {
@@ -14,6 +15,10 @@ void __loom_divergent_barrier(const char* file, int line);
 }
 
 namespace cooperative_groups {}
+
+/* CUDA's min and max take two types; std's, where it fits, is preferred. */
+template <class A, class B, class C = typename std::common_type<A, B>::type> static inline typename std::enable_if<std::is_arithmetic<C>::value, C>::type min(A a, B b) { return (C)b < (C)a ? (C)b : (C)a; }
+template <class A, class B, class C = typename std::common_type<A, B>::type> static inline typename std::enable_if<std::is_arithmetic<C>::value, C>::type max(A a, B b) { return (C)a < (C)b ? (C)b : (C)a; }
 
 namespace loom {
 /* The CUDA runtime's own (libcudart): the last error, and work that a stream runs now or keeps for its graph. */
