@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from threadloom.cuda.lower.effects import is_pure
+from threadloom.cuda.lower.effects import Memory, is_pure
 from threadloom.cuda.vectorize.lanes import Fields, Form, LaneBuilder, Lanes, Steps, Uniform
 from threadloom.cuda.vectorize.shapes import Shapes
 from threadloom.errors import InternalError
 from threadloom.par.constants import const, int_value
 from threadloom.par.intrinsics import is_ignored, mangled
 from threadloom.par.ops import (
+    F64,
     I8,
+    I32,
     I64,
     PTR,
     VOID,
@@ -183,6 +185,8 @@ class LeafVectorizer(LaneBuilder):
         if op.opcode == "call":
             return self._call(op, mask)
         operands = [self.lanes_of(operand) for operand in op.operands]
+        if op.opcode in _DIVISIONS and int_value(op.operands[1]) is None and op.result.type == I32:
+            return Lanes(self._divide(op.opcode, *operands, op.result.name))
         if op.opcode == "select" and self.shapes.uniform(op.operands[0]):
             operands[0] = self.scalar(op.operands[0])
         if op.opcode in _DIVISIONS and mask is not None:
@@ -190,6 +194,18 @@ class LeafVectorizer(LaneBuilder):
         type_ = self.vector_type(op.result.type)
         attrs = op.attrs if mask is None or op.opcode not in _DIVISIONS else Attrs(predicate=op.attrs.predicate)
         return Lanes(self.editor.leaf(op.opcode, operands, type_, attrs, op.result.name))
+
+    def _divide(self, opcode: str, left: Operand, right: Operand, name: str) -> Operand:
+        """32-bit division by way of f64, whose quotient is exact when cut to an integer: vectors have no other. Where
+        the divisor is 0 the result has no meaning, and nothing traps."""
+        signed = opcode.startswith("s")
+        wide = self.vector_type(F64)
+        to_float, to_int = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
+        quotient = self.editor.fdiv(self.editor.cast(to_float, left, wide), self.editor.cast(to_float, right, wide))
+        whole = self.editor.leaf("freeze", (self.editor.cast(to_int, quotient, left.type),), name="quotient")
+        if opcode.endswith("div"):
+            return whole
+        return self.editor.sub(left, self.editor.mul(whole, right), name=name)
 
     def _call(self, op: Leaf, mask: Operand | None) -> Form:
         base = op.attrs.callee.removeprefix("llvm.").rsplit(".", 1)[0]
@@ -299,6 +315,21 @@ class LeafVectorizer(LaneBuilder):
 
     def _inserted(self, vectors: tuple[Value, ...], parts: list[Operand], lane: Operand) -> list[Operand]:
         return [self.editor.insert(vector, part, lane, "by.lane") for vector, part in zip(vectors, parts, strict=True)]
+
+
+def goes_one_by_one(op: Leaf, shapes: Shapes, memory: Memory) -> bool:
+    """Vectors cannot do `op`: each lane runs it alone."""
+    if op.opcode in ("atomicrmw", "cmpxchg") or (op.opcode in ("load", "store") and op.attrs.ordering):
+        return True
+    if op.opcode != "call" or is_ignored(op.attrs.callee):
+        return False
+    if not is_pure(op, memory.callee(op)):
+        return True
+    if op.result is not None and shapes.stride(op.result) is not None:
+        return False
+    base = op.attrs.callee.removeprefix("llvm.").rsplit(".", 1)[0]
+    known = base in _LANEWISE or base in _LANEWISE_WITH_FLAG or base.startswith(("fptosi.sat", "fptoui.sat"))
+    return not (op.attrs.callee.startswith("llvm.") and known)
 
 
 def _unflagged(attrs: Attrs, mask: Operand | None) -> Attrs:

@@ -20,8 +20,10 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.vectorize.cost import estimate
 from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branches
 from threadloom.cuda.vectorize.lanes import Steps
+from threadloom.cuda.vectorize.leaves import goes_one_by_one
 from threadloom.cuda.vectorize.shapes import Shapes, scalar_element
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import (
@@ -52,6 +54,7 @@ from threadloom.par.walk import arguments, results
 class VectorizeThreads:
     width: int = 0  # lanes; 0: as many floats as this machine's registers hold
     most_ops: int = 2500
+    worth_it: float = 0.6  # the vector code must be estimated at less than this part of the scalar code
     name: str = "vectorize-threads"
 
     def apply(self, module: Module) -> Module:
@@ -99,7 +102,12 @@ class VectorizeThreads:
             for value in (*results(inner), *arguments(inner)):
                 if shapes.stride(value) is None and not _fits_lane(value.type) and not _by_field(inner):
                     return f"values of type {value.type!r}"
-        return _private_reason(inside, shapes)
+        if (reason := _private_reason(inside, shapes)) is not None:
+            return reason
+        cost = estimate(op.body.ops, shapes, self._width(), lambda leaf: goes_one_by_one(leaf, shapes, memory))
+        if cost.vector > self.worth_it * cost.scalar:
+            return f"would not pay: about {cost.vector:.0f} against {cost.scalar:.0f} instructions"
+        return None
 
 
 def default_width() -> int:
@@ -201,4 +209,6 @@ def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, wi
     vectors = Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], zero), (*op.uppers[:-1], full), Block(tuple(body)),
                        op.schedule, op.loc)  # fmt: skip
     left = replace(op, lowers=(*op.lowers[:-1], rest))
-    return [*front, vectors, left]
+    with editor.collect() as behind, editor.if_(editor.icmp("slt", rest, upper, "some.left")):
+        editor.ops.append(left)
+    return [*front, vectors, *behind]

@@ -1,0 +1,73 @@
+"""Whether vectors pay: a rough count of instructions, per lane one after the other against all lanes at once.
+
+Loops count eight times what is inside, wherever they stand. Gathers and scatters cost about as much as the scalar
+accesses they replace; work under a loop that lanes leave one by one is done for lanes that have left, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from threadloom.cuda.vectorize.shapes import Shapes
+from threadloom.par.ops import For, If, Leaf, Op, While
+from threadloom.par.result_types import scalar_of, size_bytes
+from threadloom.par.walk import regions
+
+_TRIPS = 8.0
+_GATHER = 1.1  # per lane
+_ONE_BY_ONE = 3.0  # per lane: take out, call, put in
+_STRAGGLERS = 1.6  # lanes that have left go along
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    scalar: float
+    vector: float
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.scalar + other.scalar, self.vector + other.vector)
+
+
+def estimate(ops: Iterable[Op], shapes: Shapes, width: int, one_by_one) -> Cost:
+    """For `width` threads; `one_by_one(leaf)` says which leaves vectors cannot do."""
+    total = Cost(0.0, 0.0)
+    for op in ops:
+        if isinstance(op, Leaf):
+            total += _leaf(op, shapes, width, one_by_one)
+            continue
+        inside = Cost(0.0, 0.0)
+        for region in regions(op):
+            inside += estimate(region.ops, shapes, width, one_by_one)
+        if isinstance(op, For | While):
+            waste = _STRAGGLERS if shapes.is_masked(op) else 1.0
+            inside = Cost(inside.scalar * _TRIPS, inside.vector * _TRIPS * waste)
+        elif isinstance(op, If) and not shapes.uniform(op.cond):
+            inside = Cost(inside.scalar * 0.6, inside.vector)  # a thread takes one side, a vector often both
+        total += inside
+    return total
+
+
+def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one) -> Cost:
+    value = op.result.type if op.result else op.operands[0].type if op.operands else None
+    if op.opcode == "getelementptr":
+        return Cost(0.5 * width, 0.5 if shapes.stride(op.result) is not None else 1.0)
+    if op.opcode in ("load", "store"):
+        pointer = op.operands[1] if op.opcode == "store" else op.operands[0]
+        stride = shapes.stride(pointer)
+        if stride is None or (stride != 0 and stride != size_bytes(value)):
+            return Cost(width, _GATHER * width)
+        return Cost(width, 1.0 if stride == 0 else _registers(value, width))
+    if one_by_one(op):
+        return Cost(_ONE_BY_ONE * width, 2 * _ONE_BY_ONE * width)
+    if op.result is not None and shapes.stride(op.result) is not None:
+        return Cost(width, 1.0)
+    return Cost(
+        width, _registers(value, width) * (1.5 if op.opcode in ("fdiv", "sdiv", "udiv", "srem", "urem") else 1.0)
+    )
+
+
+def _registers(type_, width: int) -> float:
+    """Vector registers that one value takes, if `width` floats take one."""
+    scalar = scalar_of(type_) if type_ is not None else None
+    return max(1.0, size_bytes(scalar) / 4) if scalar is not None else 1.0
