@@ -14,6 +14,7 @@ from threadloom.sched.costs import Measured
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
 from threadloom.sched.lines import inner_loops, subtree
+from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Partition, SProgram
 from threadloom.sched.pipeline import Problem, Space, build
 from threadloom.sched.placement import Place, Placement, place
@@ -86,7 +87,8 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     placement = place(graph, partition, sizes, device, context.strides_ok)
     tiles = context.tile_map
     spaces = free_spaces(graph, placement, device, tiles)
-    if (short := _shortage(graph, placement, tiles, spaces)) is not None:
+    short = _shortage(graph, placement, tiles, spaces) or _registers_short(graph, placement, sizes, device)
+    if short is not None:
         return Rejected(partition, *short)
     parallel = frozenset(a for a in grid_axes(graph) if a not in partition.sequential)
     costs = Costs(graph, placement, sizes, device, tiles, context.measured, parallel)
@@ -151,6 +153,18 @@ def _shortage(
                     f"memory:{space.name}",
                     f"{where} needs {own} bytes{owner}, and {space.free_bytes} are left for it",
                 )
+    return None
+
+
+def _registers_short(graph: TaskGraph, placement: Placement, sizes: Sizes, device: Device) -> tuple[str, str] | None:
+    """(family, numbers) where one sTask's own values overflow a worker's registers."""
+    registers = int(device.fact(f"worker_regs_{len(_workers(placement))}", 0))
+    if device.arch == "cpu" or not registers:
+        return None
+    budget = (registers - int(device.fact("register_fixed_regs", 0))) * 4 * int(device.fact("threads_per_worker", 128))
+    for task in graph.tasks:
+        if task.kind is Kind.VECTOR and (need := live_bytes(task, sizes, placement.units[task.name].split)) > budget:
+            return "memory:reg", f"{task.name} alone needs {need} bytes of the {budget} of a worker"
     return None
 
 

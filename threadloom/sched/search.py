@@ -162,6 +162,12 @@ def one_after_the_other(problem: Problem) -> Modulo | None:
     return None if slots is None else serial(problem, slots)
 
 
+def proved_program(made: Candidate, policy: str = "joint") -> SProgram | None:
+    """The sProgram of a scheduled candidate, None where the checker refuses it."""
+    program = _program(made, policy)
+    return None if check(program, made.context.device) else program
+
+
 def _program(made: Candidate, policy: str | Scheduler) -> SProgram:
     prefetch, decisions = decide(made)
     program = program_of(made, _policy_name(made, policy), prefetch, decisions)

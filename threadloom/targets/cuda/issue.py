@@ -10,9 +10,10 @@ from threadloom.sched.ops import Instr, Issue
 from threadloom.targets.cuda import copy, vector
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
+from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import uniform
-from threadloom.targets.cuda.registers import Registers
-from threadloom.targets.cuda.shared_access import emit_fill_shared, emit_read_shared
+from threadloom.targets.cuda.registers import InShared, Registers
+from threadloom.targets.cuda.shared_access import emit_read_shared, piece_elems
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
@@ -120,7 +121,7 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
 
 
 def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
-    _read_shared_operands(e, loop, instr, task)
+    _read_shared_operands(e, loop, instr, task, in_pieces=True)
     known = e.scope.registers
     e.homes.begin(task)
     packed = _packed_casts(e, task)
@@ -140,13 +141,19 @@ def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     e.homes.finish(task)
 
 
-def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
-    """Bring what the task reads of tiles in shared memory into registers of its own."""
+def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, in_pieces: bool = False) -> None:
+    """Bring what the task reads of tiles in shared memory into registers of its own; large tiles stay there where the
+    task can fetch them piece by piece."""
     for name in task.reads:
         shared = e.plan.shared_tile(name) if e.plan.tiles.of(name) else None
-        if shared is not None:
-            held = vector.declare(e.scope, e.plan.value(name), e.plan.layouts[name])
-            emit_read_shared(e.scope, shared, held, _slot_of(e, loop, name, shared.slots, instr.stage))
+        if shared is None:
+            continue
+        slot, layout = _slot_of(e, loop, name, shared.slots, instr.stage), e.plan.layouts[name]
+        if in_pieces and layout.registers >= vector.WORTH_PIECES and piece_elems(shared, layout) > 1:
+            e.scope.registers.pop(name, None)
+            e.scope.in_shared[name] = InShared(shared, slot, layout)
+            continue
+        emit_read_shared(e.scope, shared, vector.declare(e.scope, e.plan.value(name), layout), slot)
 
 
 def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:

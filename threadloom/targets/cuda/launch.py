@@ -49,7 +49,9 @@ def device_tensors(kernel: Kernel, arrays: Mapping[str, np.ndarray]) -> dict[str
     return {t.name: device_tensor(arrays[t.name], t) for t in kernel.tensors}
 
 
-def kernel_for(kernel: Kernel, dims: dict[str, int], given: dict[str, DeviceTensor], device: str = "h200") -> CudaKernel:
+def kernel_for(
+    kernel: Kernel, dims: dict[str, int], given: dict[str, DeviceTensor], device: str = "h200"
+) -> CudaKernel:
     """The compiled kernel for arguments like `given`; made at the first call."""
     facts = {t.name: facts_of(t, given[t.name]) for t in kernel.tensors}
     key = (device, tuple(dims.items()), *((f.contiguous_dim, f.aligned) for f in facts.values()))
@@ -93,16 +95,15 @@ MOST_TRIED = 4  # plans compiled before one with faults is taken
 
 def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], device: str):
     """Plans, best first: the model's, then its next candidates."""
-    from threadloom.sched.search import plan
+    from threadloom.sched.search import plan, proved_program
 
     bulk = {name: f.aligned for name, f in facts.items()}
     outcome = plan(kernel, {n: max(1, e) for n, e in dims.items()}, device, strides_ok=bulk)
     yield outcome.best
     for candidate in outcome.candidates[1:MOST_TRIED]:
-        again = plan(
-            kernel, dims, device, only=candidate.partition, granularity=candidate.context.granularity or None, strides_ok=bulk
-        )
-        yield again.best
+        program = proved_program(candidate)
+        if program is not None:
+            yield program
 
 
 def fault_of(made: CudaKernel) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from threadloom.dtypes import Dtype
 from threadloom.targets.cuda.layout import Layout, coordinate
+from threadloom.targets.cuda.shared import SharedTile
 from threadloom.writer import Writer
 
 
@@ -20,6 +21,7 @@ class Registers:
     scalar: bool = False
     value: str = ""  # the value whose registers these were, where they are reused
     packed: bool = False  # u32 registers, two 16-bit elements in each
+    piece: bool = False  # a few neighbours as they stand in memory, of which element `e` is meant
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,15 @@ class Place:
         return own if self.full else f"min({self.stop}, {own})"
 
 
+@dataclass(frozen=True, slots=True)
+class InShared:
+    """A value that stays in slot `slot` (a C expression) of a tile in shared memory; its users fetch it in pieces."""
+
+    tile: SharedTile
+    slot: str
+    layout: Layout
+
+
 @dataclass(slots=True)
 class Scope:
     """State of one role's emission."""
@@ -56,6 +67,7 @@ class Scope:
     places: dict[str, Place] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     assumed: list[str] | None = None  # conditions that the passes being written rely on; None: on none
+    in_shared: dict[str, InShared] = field(default_factory=dict)
     homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
 
     def assumes(self, condition: str) -> bool:

@@ -8,6 +8,8 @@ is uniform and taken for the last tile only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from threadloom.dtypes import Dtype
@@ -16,8 +18,10 @@ from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, Source, register_index
 from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
 from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.shared_access import emit_piece, emit_read_shared
 from threadloom.tile import ops as tile
 
+WORTH_PIECES = 16  # registers from which on an operand in shared memory is fetched piece by piece
 WORTH_REUSE = 8  # registers of an array from which on it is written over instead of declaring another
 
 Elementwise = tile.Map | tile.Cast | tile.Full | tile.Index | tile.Const | tile.Bound
@@ -40,13 +44,19 @@ def emit_vector(
             pending.append(op)
             continue
         due, pending = _needed_for(op, pending)
-        _emit_loops(scope, due, layouts, kept | _read_by((*ops[k:], *pending)), dying)
+        chain: list[Elementwise] = []
+        if isinstance(op, tile.Reduce):
+            due, chain = _fusible(op, due, layouts, kept | _read_by((*ops[k + 1 :], *pending)))
+        needed = kept | _read_by((*ops[k:], *pending)) | _read_by(tuple(chain))
+        _emit_loops(scope, due, layouts, needed, dying)
         match op:
             case tile.Reduce():
-                emit_reduce(scope, op, layouts[op.result.name])
+                emit_reduce(scope, op, layouts[op.result.name], chain, layouts)
             case Mask():
+                bring(scope, op.source)
                 emit_mask(scope, op, layouts[op.result.name])
             case tile.Scan():
+                bring(scope, op.arg)
                 emit_scan(scope, op, layouts[op.result.name])
             case _:
                 raise InternalError(f"{type(op).__name__} is no vector operation")
@@ -63,6 +73,24 @@ def _needed_for(op: tile.Op, pending: list[Elementwise]) -> tuple[list[Elementwi
             due.insert(0, one)
             wanted |= {v.name for v in operands(one)}
     return due, [p for p in pending if p not in due]
+
+
+def _fusible(
+    op: tile.Reduce, due: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str]
+) -> tuple[list[Elementwise], list[Elementwise]]:
+    """`due` without, and the part with, the operations that only make the reduction's operand: they run in its loop
+    and their results need no registers of their own."""
+    chain: list[Elementwise] = []
+    wanted = {op.arg.name}
+    for one in reversed(due):
+        others = _read_by(tuple(d for d in due if d not in chain and d is not one))
+        alike = layouts[one.result.name].of(Source.REGISTER) == layouts[op.arg.name].of(Source.REGISTER)
+        if one.result.name in wanted and alike and one.result.name not in needed | others:
+            chain.insert(0, one)
+            wanted |= {v.name for v in operands(one)}
+    if not chain or chain[-1].result.name != op.arg.name or layouts[op.arg.name].registers < WORTH_REUSE:
+        return due, []
+    return [d for d in due if d not in chain], chain
 
 
 def _emit_loops(
@@ -132,6 +160,8 @@ def _flush(
         return
     layout = layouts[group[0].result.name]
     if layout.registers == 1:
+        for v in (v for op in group for v in operands(op)):
+            bring(scope, v)
         for op in group:
             _define(scope, op, layouts[op.result.name], "0", as_array=op.result.name in needed)
         return
@@ -144,8 +174,7 @@ def _flush(
             else:
                 declare(scope, op.result, layouts[op.result.name])
     w = scope.writer
-    w.line("#pragma unroll")
-    with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
+    with _loop(scope, layout, group):
         local = dict(scope.registers)
         for op in group:
             if op.result.name in needed:
@@ -158,6 +187,38 @@ def _flush(
                 scope.registers.pop(op.result.name, None)
                 if op.result.name in local:
                     scope.registers[op.result.name] = local[op.result.name]
+
+
+@contextmanager
+def _loop(scope: Scope, layout: Layout, ops: list[Elementwise], extra: tuple[tile.Value, ...] = ()) -> Iterator[None]:
+    """A loop over registers `i` of `layout`. Operands that lie in shared memory are fetched in pieces of neighbours:
+    the loop is then one over pieces with one over elements `e` inside."""
+    wanted = {v.name: v for op in ops for v in operands(op)} | {v.name: v for v in extra}
+    lazy = {name: scope.in_shared[name] for name in wanted if name in scope.in_shared and name not in scope.registers}
+    w = scope.writer
+    digits = layout.of(Source.REGISTER)
+    for name, held in list(lazy.items()):
+        if held.layout.of(Source.REGISTER)[0] != digits[0]:  # other neighbours: bring the whole
+            emit_read_shared(scope, held.tile, declare(scope, wanted[name], held.layout), held.slot)
+            del lazy[name]
+    w.line("#pragma unroll")
+    if not lazy:
+        with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
+            yield
+        return
+    size = digits[0].size
+    with w.block(f"for (int p = 0; p < {layout.registers}; p += {size})"):
+        for name, held in lazy.items():
+            piece = scope.fresh(f"{name}_piece")
+            at = register_index(layout, held.layout, "p")
+            emit_piece(scope, held.tile, held.layout, held.slot, f"({at})", piece, size)
+            scope.registers[name] = Registers(piece, wanted[name].type.dtype, held.layout, piece=True)
+        w.line("#pragma unroll")
+        with w.block(f"for (int e = 0; e < {size}; e++)"):
+            w.line("const int i = p + e;")
+            yield
+    for name in lazy:
+        scope.registers.pop(name, None)
 
 
 def _reusable(
@@ -178,6 +239,13 @@ def _reusable(
             if large and (held.layout, c.register_type(held.dtype)) == wanted:
                 return replace(held, value=arg.name)
     return None
+
+
+def bring(scope: Scope, value: tile.Value) -> None:
+    """Bring a value that lies in shared memory into registers."""
+    held = scope.in_shared.get(value.name)
+    if held is not None and value.name not in scope.registers:
+        emit_read_shared(scope, held.tile, declare(scope, value, held.layout), held.slot)
 
 
 def declare(scope: Scope, value: tile.Value, layout: Layout) -> Registers:
@@ -242,6 +310,8 @@ def read(scope: Scope, value: tile.Value, layout: Layout, register: str) -> str:
         raise InternalError(f"{value.name} is not in registers here")
     if held.scalar:
         return held.name
+    if held.piece:
+        return c.from_memory(held.dtype, f"{held.name}[e]")
     if held.packed:
         return unpacked(held, register_index(layout, held.layout, register))
     return f"{held.name}[{_simplify(register_index(layout, held.layout, register))}]"
@@ -288,28 +358,40 @@ def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> N
             w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {end}) {held.name}[i] = {with_};")
 
 
-def emit_reduce(scope: Scope, op: tile.Reduce, layout: Layout) -> None:
-    """In registers first, then over the lanes that share a row by shuffles."""
-    arg = scope.registers[op.arg.name]
+def emit_reduce(
+    scope: Scope, op: tile.Reduce, layout: Layout, chain: list[Elementwise], layouts: dict[str, Layout]
+) -> None:
+    """In registers first, then over the lanes that share a row by shuffles, then over warps through shared memory.
+
+    chain: operations that make the operand, element by element in the same loop."""
+    lazy = op.arg.name in scope.in_shared and op.arg.name not in scope.registers
+    source = layouts[op.arg.name] if chain or lazy else scope.registers[op.arg.name].layout
     dtype = op.result.type.dtype
-    if any(d.axis == op.axis for d in arg.layout.of(Source.WARP) + arg.layout.of(Source.GROUP)):
+    if any(d.axis == op.axis for d in source.of(Source.WARP) + source.of(Source.GROUP)):
         raise InternalError(f"reduction of {op.arg.name} along {op.axis} crosses warps")
     start = c.identity(op.fn, dtype)
-    overwrite_invalid(scope, arg, op.axis, start)
+    if not chain and not lazy:
+        overwrite_invalid(scope, scope.registers[op.arg.name], op.axis, start)
     result = declare(scope, op.result, layout)
-    w, n, chains = scope.writer, layout.registers, _chains(arg.layout, op.axis)
-    inner = register_index(arg.layout, layout, "i")
+    w, n, chains = scope.writer, layout.registers, _chains(source, op.axis)
     parts = result.name
     if chains > 1:
         parts = scope.fresh(f"{result.name}_parts")
         w.line(f"{c.register_type(dtype)} {parts}[{n * chains}];  // {chains} chains a row: additions overlap")
     w.line("#pragma unroll")
     w.line(f"for (int r = 0; r < {n * chains}; r++) {parts}[r] = {start};")
-    w.line("#pragma unroll")
-    with w.block(f"for (int i = 0; i < {arg.layout.registers}; i++)"):
+    inner = register_index(source, layout, "i")
+    with _loop(scope, source, chain, (op.arg,)):
         element = f"{parts}[({inner}) * {chains} + i % {chains}]" if chains > 1 else f"{parts}[{inner}]"
-        value = c.convert(op.arg.type.dtype, dtype, f"{arg.name}[i]")
+        outside = dict(scope.registers)
+        for one in chain:
+            _define(scope, one, layouts[one.result.name], "i", as_array=False)
+        value = c.convert(op.arg.type.dtype, dtype, read(scope, op.arg, source, "i"))
+        if (chain or lazy) and (test := _invalid(scope, source, op.axis)):
+            value = f"({test} ? {start} : {value})"
         w.line(f"{element} = {c.combine(op.fn, dtype, element, value)};")
+        scope.registers.clear()
+        scope.registers.update(outside)
     if chains > 1:
         w.line("#pragma unroll")
         with w.block(f"for (int r = 0; r < {n}; r++)"):
@@ -317,13 +399,23 @@ def emit_reduce(scope: Scope, op: tile.Reduce, layout: Layout) -> None:
             for k in range(1, chains):
                 total = c.combine(op.fn, dtype, total, f"{parts}[{chains} * r + {k}]")
             w.line(f"{result.name}[r] = {total};")
-    for mask in _lane_masks(arg.layout, op.axis):
+    for mask in _lane_masks(source, op.axis):
         w.line("#pragma unroll")
         shuffled = f"__shfl_xor_sync(0xffffffffu, {result.name}[r], {mask})"
         w.line(
             f"for (int r = 0; r < {n}; r++) {result.name}[r] = "
             f"{c.combine(op.fn, dtype, f'{result.name}[r]', shuffled)};"
         )
+
+
+def _invalid(scope: Scope, layout: Layout, axis: str) -> str:
+    """C condition that register `i` lies beyond the end of `axis`; "" where none can."""
+    place, covered = scope.places[axis], layout.extent(axis)
+    if place.holds(covered) or (
+        covered <= place.extent and scope.assumes(f"{place.first} + {covered} <= {place.end(covered)}")
+    ):
+        return ""
+    return f"{scope.index(layout, axis, 'i')} >= {place.end(covered)}"
 
 
 def _chains(layout: Layout, axis: str) -> int:

@@ -1,0 +1,60 @@
+"""The filling of a tile in shared memory by threads, where no bulk copy can do it (strides, computed indices)."""
+
+from __future__ import annotations
+
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.copy import TensorFacts, element_indices, inside, offset, vector_elems
+from threadloom.targets.cuda.layout import Layout, coordinate, rows
+from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.shared_access import address
+from threadloom.tile import ops as tile
+
+
+def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: SharedTile, slot: str) -> None:
+    """128 threads load the tile element by element (or in pieces where the tensor allows it) and store it; elements
+    outside the tensor, and the padding that products read, become 0. A fence and an arrival must follow."""
+    w, bits = scope.writer, shared.dtype.bits
+    columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
+    vector = 128 // bits
+    layout = rows(shared.row_axes, shared.column_axis, columns, vector, _lanes(columns, vector))
+    kind = c.memory_type(shared.dtype)
+    whole = vector_elems(op.subscripts, facts, layout) == vector
+    w.line("#pragma unroll 2")
+    with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
+        terms, place = [], 1
+        for axis, extent in reversed(shared.row_axes):
+            own = " + ".join(x for x in coordinate(layout, axis, "i") if x != "0") or "0"
+            terms.append(own if place == 1 else f"({own}) * {place}")
+            place *= extent
+        column = " + ".join(x for x in coordinate(layout, shared.column_axis, "i") if x != "0") or "0"
+        w.line(f"const u32 row = {' + '.join(terms) or '0'}, column = {column};")
+        w.line(f"{kind} piece[{vector}];")
+        if whole:
+            indices = element_indices(scope, op.subscripts, layout, "i")
+            source = f"&{facts.tensor.name}[{offset(facts.tensor, indices)}]"
+            w.line(f"load_vector<16>(piece, {source}, {inside(facts.tensor, indices)});")
+        else:
+            w.line("#pragma unroll")
+            with w.block(f"for (int e = 0; e < {vector}; e++)"):
+                indices = element_indices(scope, op.subscripts, layout, "(i + e)")
+                element = f"{facts.tensor.name}[{offset(facts.tensor, indices)}]"
+                w.line(f"piece[e] = {inside(facts.tensor, indices)} ? {element} : ({kind})0;")
+        tests = [f"row < {shared.true_rows}"] if _covered_rows(layout, shared) > shared.true_rows else []
+        tests += [f"column < {columns}"] if layout.extent(shared.column_axis) > columns else []
+        guard = f"if ({' && '.join(tests)}) " if tests else ""
+        w.line(f"{guard}write_shared<16>({address(shared, slot, 'row', 'column')}, piece);")
+
+
+def _lanes(columns: int, vector: int) -> int:
+    lanes = 1
+    while lanes < 32 and lanes * vector < columns:
+        lanes *= 2
+    return lanes
+
+
+def _covered_rows(layout: Layout, shared: SharedTile) -> int:
+    covered = 1
+    for axis, _ in shared.row_axes:
+        covered *= layout.extent(axis)
+    return covered
