@@ -123,7 +123,8 @@ def _sm_options(role: AxisRole, device: Device) -> list[int]:
         return [s for s in (line, 2 * line) if s < extent + line] or [max(16, _up(extent, 16))]
     if role.contiguous:
         return [s for s in (128, 256, 512, 1024) if s < 2 * extent] or [_up(extent, 32)]
-    return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if s < 2 * extent]
+    least = int(device.fact("worker_warps", 1)) if extent >= 4 * device.eu_count else 1  # a row for each warp
+    return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if least <= s < 2 * extent]
 
 
 def _splits(
@@ -144,7 +145,8 @@ def _splits(
             continue
         for workers in range(2, device.max_worker_roles + 1):
             share, rest = divmod(extent, workers)
-            if rest == 0 and (not products or (share % rows == 0 and share <= 2 * rows)):
+            whole_warps = share % int(device.fact("worker_warps", 1)) == 0 or role.contiguous
+            if rest == 0 and (whole_warps if not products else share % rows == 0 and share <= 2 * rows):
                 yield AxisTile(role.axis, extent, share), workers
         break
     for axis in _wide_columns(graph, whole):

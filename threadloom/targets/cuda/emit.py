@@ -15,6 +15,7 @@ from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.homes import Homes
+from threadloom.targets.cuda.issue import emit_ready_scalars
 from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name, staging_name
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.places import Places
@@ -288,7 +289,7 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: di
     if plan.program.partition.longest_first:  # who had the longest tile of a round has the shortest next
         walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"
     with w.block(walk):
-        places.enter_tile(plan.loop(0), "tile")
+        places.enter_tile(plan.loop(0), "tile", lambda: emit_ready_scalars(e, 0))
         if role.kind == "worker":
             e.homes = Homes.declare(plan, scope, role.name)
         e.tile_body()

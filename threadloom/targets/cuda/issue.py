@@ -195,8 +195,27 @@ def emit_scalars(e: RoleEmitter, loop: int) -> dict[str, Registers]:
     for task in e.plan.tasks.values():
         if task.loop == loop and task.kind is Kind.SCALAR:
             for op in task.ops:
-                _scalar(e, op)
+                if loop != 0 or op.result.name not in e.scope.registers:
+                    _scalar(e, op)
     return {name: held for name, held in e.scope.registers.items() if before.get(name) is not held}
+
+
+def emit_ready_scalars(e: RoleEmitter, loop: int) -> None:
+    """The rank-0 code of `loop` that needs only axes and values known so far, once each."""
+    for task in e.plan.tasks.values():
+        if task.loop != loop or task.kind is not Kind.SCALAR:
+            continue
+        for op in task.ops:
+            if op.result.name not in e.scope.registers and _is_ready(e, op):
+                _scalar(e, op)
+
+
+def _is_ready(e: RoleEmitter, op: tile.Op) -> bool:
+    axes = [op.axis] if isinstance(op, tile.Index | tile.Bound) else []
+    if isinstance(op, tile.Load):
+        axes += [t.axis for s in op.subscripts for t in s.terms if t.axis is not None]
+    known = all(v.name in e.scope.registers for v in vector.operands(op))
+    return known and all(a in e.scope.places for a in axes)
 
 
 def _scalar(e: RoleEmitter, op: tile.Op) -> None:

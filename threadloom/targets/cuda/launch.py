@@ -16,8 +16,7 @@ import numpy as np
 
 from threadloom.errors import CompileError, slug
 from threadloom.lang.bind import Call
-from threadloom.sched.ops import SProgram
-from threadloom.targets.cuda.compile import BULK_ALIGN_BYTES, CudaKernel, DeviceTensor, compile_program, facts_of
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.tile.ops import Access, Kernel, Tensor
 
@@ -50,11 +49,15 @@ def device_tensors(kernel: Kernel, arrays: Mapping[str, np.ndarray]) -> dict[str
 
 
 def kernel_for(
-    kernel: Kernel, dims: dict[str, int], given: dict[str, DeviceTensor], device: str = "h200"
+    kernel: Kernel,
+    dims: dict[str, int],
+    given: dict[str, DeviceTensor],
+    device: str = "h200",
+    defines: tuple[str, ...] = (),
 ) -> CudaKernel:
-    """The compiled kernel for arguments like `given`; made at the first call."""
+    """The compiled kernel for arguments like `given`; made at the first call. `defines`: for the device code."""
     facts = {t.name: facts_of(t, given[t.name]) for t in kernel.tensors}
-    key = (device, tuple(dims.items()), *((f.contiguous_dim, f.aligned) for f in facts.values()))
+    key = (device, defines, tuple(dims.items()), *((f.contiguous_dim, f.aligned) for f in facts.values()))
     known = _known.get(id(kernel))
     if known is None:
         with _lock:
@@ -64,16 +67,18 @@ def kernel_for(
         with _lock:
             made = known.compiled.get(key)
             if made is None:
-                made = known.compiled[key] = _make(kernel, dims, facts, device)
+                made = known.compiled[key] = _make(kernel, dims, facts, device, defines)
     return made
 
 
-def _make(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], device: str) -> CudaKernel:
+def _make(
+    kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], device: str, defines: tuple[str, ...]
+) -> CudaKernel:
     """Compile the best plan whose code is what was planned; of several, the first without spills."""
     fallback: CudaKernel | None = None
     reasons = []
     for program in _programs(kernel, dims, facts, device):
-        made = compile_program(program, facts, dims)
+        made = compile_program(program, facts, dims, defines)
         fault = fault_of(made)
         if not fault:
             return made
@@ -131,6 +136,3 @@ def _current(device: str) -> tuple[int, int]:
 
     ordinal = int(device.partition(":")[2] or 0)
     return ordinal, torch.cuda.current_stream(ordinal).cuda_stream
-
-
-__all__ = ["BULK_ALIGN_BYTES", "SProgram", "device_tensors", "fault_of", "kernel_for", "launch_on_gpu"]

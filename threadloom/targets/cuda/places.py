@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from threadloom.errors import InternalError
 from threadloom.targets.cuda.copy import dim_name
 from threadloom.targets.cuda.kernel_plan import KernelPlan
@@ -36,8 +38,11 @@ class Places:
         w.line(f"const i32 tiles = {' * '.join(total) or '1'};")
         return "tiles"
 
-    def enter_tile(self, loop: Loop, tile: str) -> None:
-        """Split the tile number into positions along the grid axes, as the partition orders them."""
+    def enter_tile(self, loop: Loop, tile: str, emit_scalars: Callable[[], None]) -> None:
+        """Split the tile number into positions along the grid axes, as the partition orders them.
+
+        `emit_scalars` writes what scalar code can be written with the axes known so far: bounds of later axes need it.
+        Where an axis has bounds, the walk covers the longest it can be, and tiles beyond its end are passed over."""
         partition, w = self.plan.program.partition, self.scope.writer
         names = [a.axis.name for a in loop.axes]
         order = [x for x in partition.order if x in names] + [x for x in names if x not in partition.order]
@@ -67,10 +72,16 @@ class Places:
             else:
                 w.line(f"const i32 index_{name} = {self._flip(f'rest % tiles_{name}', name, longest_first)};")
                 w.line(f"rest /= tiles_{name};")
-        places = {}
-        for a in loop.axes:
-            places[a.axis.name] = self._grid_place(a)
+        places: dict[str, Place] = {}
         self.current = {-1: places}
+        for a in loop.axes:
+            if a.start is not None or a.stop is not None:
+                self.scope.places = self.at(0)
+                emit_scalars()
+            places[a.axis.name] = place = self._grid_place(a)
+            if a.start is not None or a.stop is not None:
+                first = place.whole.first if place.whole else place.first
+                w.line(f"if ({first} >= {place.stop}) continue;  // every role passes over it")
 
     def _is_tiled(self, loop: Loop, name: str) -> bool:
         return next(a.axis.kind for a in loop.axes if a.axis.name == name) is AxisKind.TILE

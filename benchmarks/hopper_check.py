@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Runs every example on the GPU with fresh random inputs and compares with its float64 reference.
+
+    python benchmarks/hopper_check.py [--names softmax,matmul] [--dtypes f16,bf16] [--processes 16] [--json out.json]
+
+Kernels are compiled in parallel processes and carry the watchdog, so that a hang ends with the barrier's name.
+Tolerances come from threadloom/tolerance.py. Exit code 1 where something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+from threadloom.dtypes import ALL, numpy_dtype
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
+from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.tile.ops import Access
+from threadloom.tolerance import bound, worst_error
+
+FOLDER = Path(__file__).resolve().parent.parent / "threadloom" / "examples"
+WATCHDOG = ("LOOM_WATCHDOG=20000000",)
+
+
+def bind(name: str, shape: dict[str, int], dtype: str, seed: int):
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    arguments = module.inputs(np.random.default_rng(seed), **shape, dtype=numpy_dtype(ALL[dtype]))
+    return getattr(module, name).bind(**arguments), module.reference, arguments
+
+
+def make(name: str, shape: dict[str, int], dtype: str, seed: int) -> tuple[CudaKernel | None, str]:
+    try:
+        call, _, _ = bind(name, shape, dtype, seed)
+        return kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays), defines=WATCHDOG), ""
+    except Exception as e:  # reported with the case
+        return None, f"{type(e).__name__} {str(e)[:300]}"
+
+
+def run(kernel: CudaKernel, call) -> dict[str, np.ndarray]:
+    """Outputs by name; they are poisoned before the launch."""
+    import torch
+
+    held, given = {}, {}
+    for tensor in call.kernel.tensors:
+        array = np.ascontiguousarray(call.arrays[tensor.name])
+        if tensor.access is Access.OUT:
+            array = np.frombuffer(b"\xff" * array.nbytes, np.uint8)
+        elif tensor.access is Access.INOUT:
+            array = np.zeros(array.nbytes, np.uint8)
+        held[tensor.name] = torch.from_numpy(array.reshape(-1).view(np.uint8).copy()).cuda()
+        shown = call.arrays[tensor.name]
+        strides = tuple(s // shown.itemsize for s in np.ascontiguousarray(shown).strides)
+        given[tensor.name] = DeviceTensor(held[tensor.name].data_ptr(), shown.shape, strides)
+    kernel.launch(given, call.dims, call.scalars, torch.cuda.current_stream().cuda_stream)
+    torch.cuda.synchronize()
+    found = {}
+    for tensor in call.kernel.tensors:
+        if tensor.access is not Access.IN:
+            shown = call.arrays[tensor.name]
+            found[tensor.name] = held[tensor.name].cpu().numpy().view(shown.dtype).reshape(shown.shape)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--names", default="")
+    parser.add_argument("--dtypes", default="f16,bf16")
+    parser.add_argument("--processes", type=int, default=16)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    names = args.names.split(",") if args.names else sorted(p.stem for p in FOLDER.glob("*.py") if p.stem[0] != "_")
+    seed = time.time_ns() % 2**31
+    print("seed", seed)
+    cases = []
+    for name in names:
+        module = importlib.import_module(f"threadloom.examples.{name}")
+        cases += [
+            (name, shape, dtype, seed) for shape in (*module.SHAPES, module.SHAPE) for dtype in args.dtypes.split(",")
+        ]
+    rows, wrong = [], 0
+    with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
+        for case, future in [(c, pool.submit(make, *c)) for c in cases]:
+            kernel, error = future.result()
+            label = f"{case[0]} {case[1]} {case[2]}"
+            verdict = error
+            if kernel is not None:
+                call, reference, arguments = bind(*case)
+                got = run(kernel, call)
+                wanted = reference(**arguments)
+                wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+                verdict = "right"
+                for ours, want in zip(got.values(), wanted, strict=True):
+                    scale = float(np.abs(np.asarray(want, np.float64)).max(initial=0))
+                    error, limit = worst_error(ours, want), bound(case[2], max(case[1].values()), scale)
+                    if not error <= limit:
+                        verdict = f"WRONG: {error:.3g} > {limit:.3g}"
+                verdict += f"; {fault_of(kernel)}" if fault_of(kernel) else ""
+            wrong += verdict != "right"
+            print(f"{label}: {verdict}", flush=True)
+            rows.append(dict(case=label, verdict=verdict))
+    print(f"{len(rows) - wrong} of {len(rows)} right")
+    if args.json:
+        Path(args.json).write_text(json.dumps(dict(schema="threadloom.check.gpu.1", seed=seed, rows=rows), indent=1))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
