@@ -87,3 +87,16 @@ extern "C" int scale_on_device(float* x, float factor, int n) {
     values = (ctypes.c_float * 100)(*range(100))
     assert ctypes.CDLL(str(library)).scale_on_device(values, ctypes.c_float(2.0), 100) == 0
     assert list(values) == [2.0 * i for i in range(100)]
+
+
+@pytest.mark.slow
+def test_debugger_stops_at_a_line_of_a_kernel(tmp_path: Path) -> None:
+    if shutil.which("gdb") is None:
+        pytest.skip("needs gdb")
+    source = PROJECT.parent / "vector_add.cu"
+    number = next(n for n, line in enumerate(source.read_text().splitlines(), 1) if "a[i] + b[i]" in line)
+    loom_cc("-g", source, "-o", tmp_path / "program")
+    script = ["-ex", f"break {source.name}:{number}", "-ex", "run", "-ex", "backtrace 1"]
+    done = subprocess.run(["gdb", "-batch", *script, str(tmp_path / "program")], capture_output=True, text=True,
+                          timeout=120, check=False)  # fmt: skip
+    assert f"{source.name}:{number}" in done.stdout.split("hit Breakpoint")[-1], done.stdout + done.stderr

@@ -53,6 +53,12 @@ middle:
   p[0] = i;
 }
 """,
+    "cuda-undefined-device-function": """
+__device__ int elsewhere(int x);
+__global__ void k(int* p) {
+  *p = elsewhere(3);  // here
+}
+""",
     "cuda-unsupported-instruction": """
 __global__ void k(int* p, int n) {  // here
   void* labels[] = {&&zero, &&one};

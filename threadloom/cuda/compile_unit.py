@@ -125,7 +125,7 @@ def device_text(
         for name, size in unit.static_shared_bytes.items()
     )
     device = replace(unit.lowered, globals=variables + sizes)
-    text = emit_llvm(device, EmitOptions(standalone=options.standalone))
+    text = emit_llvm(device, EmitOptions(standalone=options.standalone, debug_lines=options.source.debug))
     text = _with_names(text, THREAD_LOCAL_CALLS if for_process else _OWN_ENTRY_POINTS)
     dump("device.emitted.ll", text)
     return text

@@ -38,6 +38,7 @@ from threadloom.cuda.raise_functions import (
 from threadloom.cuda.rebuild_ssa import Env, SsaRebuilder
 from threadloom.cuda.shared_memory import SharedVariables, expand_constants, find_shared, names_in
 from threadloom.cuda.structure import Choose, Move, Repeat, Statement, structure, taken_names
+from threadloom.errors import CompileError, slug
 from threadloom.par import ops as par
 from threadloom.par.ops import I32, VOID, Alloca, Barrier, Block, Const, Leaf, Level, Op, Parallel, Return, Value
 
@@ -49,6 +50,9 @@ _BUILTINS: dict[str, Value] = {
     for index, axis in enumerate("xyz")
 } | {"loom.shared.bytes": SHARED_BYTES}  # fmt: skip
 _KEPT_ATTRS = ("noalias", "readonly")
+_LIBRARY = ("_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx", "_ZN10__cxxabiv1", "_ZdlPv", "_ZdaPv", "_Znwm", "_Znam")
+
+UNDEFINED = slug("cuda-undefined-device-function", "device code calls a function that is defined nowhere")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ def raise_module(module: Module, kernels: tuple[str, ...], keep: frozenset[str] 
     functions = functions_used(module, kernels)
     raised = [raise_kernel(by_name[name], shared, functions) for name in kernels]
     raised += [raise_function(own_copies(by_name[name]), functions, shared, _BUILTINS) for name in functions]
+    _check_defined(raised, by_name)
     used = _referenced(raised, module) | keep
     declared = [_declaration(f) for f in module.functions if f.name in used and not f.blocks and _is_external(f.name)]
     variables = tuple(v for v in module.globals if v.name in used and v.name not in shared)
@@ -136,6 +141,29 @@ def _shared_allocas(function: Function, shared: SharedVariables, all_dynamic: bo
 
 
 # ---------------------------------------------------------------- what raised code refers to
+
+
+def _check_defined(functions: list[par.Function], known: dict[str, Function]) -> None:
+    """C++ functions must be here; names without mangling may be the C library's."""
+    for function in functions:
+        for leaf in leaves(function.body):
+            callee = leaf.attrs.callee
+            found = known.get(callee)
+            if found is None or found.blocks or not callee.startswith("_Z") or callee.startswith(_LIBRARY):
+                continue
+            raise CompileError(
+                UNDEFINED,
+                f"device function {_readable(callee)} has no definition",
+                why="device code of other files is only seen with separate compilation",
+                try_="compile and link with -rdc=true, or define the function in a header",
+                loc=leaf.loc,
+            )
+
+
+def _readable(symbol: str) -> str:
+    from threadloom.cuda.arguments import demangle
+
+    return demangle(symbol)
 
 
 def _is_external(name: str) -> bool:
