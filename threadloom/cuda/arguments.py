@@ -98,7 +98,10 @@ class Signature:
             raise CompileError(BAD_ARGUMENT, f"{self.name} takes {len(self.parameters)} arguments, got {len(args)}",
                                why=f"its declaration is {self.text}")  # fmt: skip
         room = self._room()
-        room.geometry[:] = self._geometry(grid, block, shared_bytes)
+        fixed = isinstance(grid, int | tuple) and isinstance(block, int | tuple)  # a list may change
+        if not fixed or (grid, block, shared_bytes) != room.launched:
+            room.geometry[:] = self._geometry(grid, block, shared_bytes)
+            room.launched = (grid, block, shared_bytes) if fixed else None
         ranges: list[tuple[int, int, bool]] = []
         values = [self._value(index, arg, ranges) for index, arg in enumerate(args)]
         try:
@@ -152,15 +155,12 @@ class Signature:
         if place is None:
             raise self._misfit(index, arg, "an array in this machine's memory, an address or None")
         address, size, dtype, contiguous = place
-        parameter = self.parameters[index]
         if not contiguous:
             raise self._misfit(index, arg, "a contiguous array (numpy.ascontiguousarray)")
-        pointee = (
-            parameter.text.removesuffix("const").rstrip("*& ").removesuffix(" const").removeprefix("const ").strip()
-        )
-        if pointee in _DTYPES and dtype not in _DTYPES[pointee]:
-            raise self._misfit(index, arg, f"an array of {' or '.join(_DTYPES[pointee])}, not of {dtype}")
-        ranges.append((address, address + size, "const" not in parameter.text))
+        dtypes, written = self._room().accepted[index]
+        if dtypes and dtype not in dtypes:
+            raise self._misfit(index, arg, f"an array of {' or '.join(dtypes)}, not of {dtype}")
+        ranges.append((address, address + size, written))
         return address
 
     def _misfit(self, index: int, arg: object, wanted: str) -> CompileError:
@@ -186,6 +186,14 @@ class _Room:
         base = ctypes.addressof(self.memory)
         self.pointers = (ctypes.c_void_p * max(1, len(parameters)))(*(base + offset for offset in offsets))
         self.geometry = (ctypes.c_uint32 * 7)()
+        self.launched: tuple[object, object, int] | None = None  # what `geometry` holds
+        self.accepted = [_accepted(parameter.text) for parameter in parameters]
+
+
+def _accepted(text: str) -> tuple[tuple[str, ...], bool]:
+    """The dtypes that may stand for a pointer of this C++ type, none where any may, and whether it may be written."""
+    pointee = text.removesuffix("const").rstrip("*& ").removesuffix(" const").removeprefix("const ").strip()
+    return _DTYPES.get(pointee, ()), "const" not in text
 
 
 def _struct_code(parameter: Parameter) -> str:

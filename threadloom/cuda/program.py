@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     import numpy as np
 
     from threadloom.cuda.host_stubs import Stub
+    from threadloom.par.ops import Type
     from threadloom.targets.cpu.jit import Code
 
+LAUNCH_FAILED = slug("cuda-launch-failed", "a CUDA kernel called from Python stopped at an assert or a trap")
 NO_KERNEL = slug("cuda-no-such-kernel", "a CUDA program has no kernel or variable of the name asked for")
 
 DISTINCT = """
@@ -47,7 +49,7 @@ class Emitted:
 
     llvm: str
     signatures: tuple[Signature, ...]
-    variables: tuple[tuple[str, str, int], ...]  # (name, symbol, bytes)
+    variables: tuple[tuple[str, str, int, str, tuple[int, ...]], ...]  # (name, symbol, bytes, dtype, shape)
     files: tuple[tuple[str, str], ...] = ()  # (path, digest) of the source's includes
 
 
@@ -72,8 +74,9 @@ class Program:
         """The names of the kernels that are compiled."""
         return tuple(signature.name for signature in self.emitted.signatures)
 
-    def symbol(self, name: str, dtype: object) -> np.ndarray:
-        """A `__device__` or `__constant__` variable as an array; writing to it is cudaMemcpyToSymbol."""
+    def symbol(self, name: str, dtype: object = None) -> np.ndarray:
+        """A `__device__` or `__constant__` variable as an array; writing to it is cudaMemcpyToSymbol. Without `dtype`
+        it has the variable's own shape; its numbers are signed then, and structures are bytes."""
         import ctypes
 
         import numpy as np
@@ -83,7 +86,9 @@ class Program:
             known = ", ".join(v[0] for v in self.emitted.variables) or "none"
             raise CompileError(NO_KERNEL, f"no device variable {name!r}", try_=f"variables that kernels use: {known}")
         memory = (ctypes.c_char * found[2]).from_address(self._loaded().addresses[found[1]])
-        return np.frombuffer(memory, dtype=dtype)
+        if dtype is not None:
+            return np.frombuffer(memory, dtype=dtype)
+        return np.frombuffer(memory, dtype=found[3]).reshape(found[4])
 
     def _kernel(self, name: str) -> Kernel:
         wanted = name.replace(" ", "")
@@ -101,7 +106,7 @@ class Program:
             from threadloom.targets.cpu import jit
 
             exports = [signature.entry for signature in self.emitted.signatures]
-            exports += [symbol for _, symbol, _ in self.emitted.variables] + ["loom.distinct"]
+            exports += [variable[1] for variable in self.emitted.variables] + ["loom.distinct"]
             if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
                 _runtime_in_process()
             self._code = jit.load(self.emitted.llvm, exports, jit.OPTIMIZED, _runtime_symbols(self.emitted.llvm))
@@ -118,6 +123,9 @@ class Kernel:
         self.signature, self._code = signature, code
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses[signature.entry])
         self._distinct = ctypes.c_int.from_address(code.addresses["loom.distinct"])
+        llvm = program.emitted.llvm
+        self._can_fail = "@__loom_assert_fail" in llvm or "@__loom_trap" in llvm
+        self._prints = any(f"@{name}(" in llvm for name in ("printf", "vprintf", "puts", "putchar"))
 
     @property
     def name(self) -> str:
@@ -129,6 +137,23 @@ class Kernel:
         launch = self.signature.launch(grid, block, args, shared_bytes)
         self._distinct.value = launch.arrays_are_distinct
         self._entry(launch.pointers, launch.geometry)
+        if self._prints or self._can_fail:
+            self._after()
+
+    def _after(self) -> None:
+        """Show what was printed; an assert that failed is an error here, and forgotten by the device."""
+        import ctypes
+
+        ctypes.CDLL(None).fflush(None)
+        if not self._can_fail:
+            return
+        runtime = _runtime_in_process()
+        if error := runtime.cudaGetLastError():
+            runtime.cudaDeviceReset()
+            runtime.cudaGetErrorString.restype = ctypes.c_char_p
+            what = runtime.cudaGetErrorString(error).decode()
+            raise CompileError(LAUNCH_FAILED, f"kernel {self.name} failed: {what}",
+                               why="its assert or __trap() says so; the message is on stderr")  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<CUDA kernel {self.signature.text}>"
@@ -206,9 +231,27 @@ def _emitted(unit, ir, stubs: tuple[Stub, ...]) -> Emitted:
     options = compile_unit.UnitOptions(standalone=False)
     text = compile_unit.device_text(unit, shared, (), options, for_process=True)
     text = text.replace(_DECLARED_DISTINCT, "")
-    variables = tuple((link_host.unmangled(v.name), v.name, size_bytes(v.type)) for v in shared)
+    variables = tuple((link_host.unmangled(v.name), v.name, size_bytes(v.type), *_numpy_form(v.type)) for v in shared)
     signatures = tuple(Signature.of(stub, unit) for stub in stubs)
     return Emitted(text + DISTINCT, signatures, variables)
+
+
+def _numpy_form(type_: Type) -> tuple[str, tuple[int, ...]]:
+    """The dtype and shape of a variable."""
+    from threadloom.par.ops import Array, Float, Int
+    from threadloom.par.result_types import size_bytes
+
+    shape: list[int] = []
+    element = type_
+    while isinstance(element, Array):
+        shape.append(element.length)
+        element = element.element
+    match element:
+        case Int(bits) if bits in (8, 16, 32, 64):
+            return f"int{bits}", tuple(shape)
+        case Float("half" | "float" | "double" as kind):
+            return {"half": "float16", "float": "float32", "double": "float64"}[kind], tuple(shape)
+    return "uint8", (size_bytes(type_),)
 
 
 def _included(dependencies: Path, own: str) -> tuple[tuple[str, str], ...]:
@@ -261,7 +304,7 @@ def _load(place: Path | None) -> Emitted | None:
         if any(_digest(path) != digest for path, digest in files):
             return None
         signatures = tuple(Signature.from_record(one) for one in record["signatures"])
-        variables = tuple((name, symbol, size) for name, symbol, size in record["variables"])
+        variables = tuple((*head, tuple(shape)) for *head, shape in record["variables"])
         return Emitted(record["llvm"], signatures, variables, files)
     except (OSError, ValueError, KeyError, TypeError):  # a torn or old file: compile again
         return None

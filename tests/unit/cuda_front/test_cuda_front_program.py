@@ -44,6 +44,43 @@ def test_arrays_scalars_and_constants(compiled: cuda.Program) -> None:
     np.testing.assert_array_equal(y, 2 * x + 6)
 
 
+def test_variables_have_their_own_shape(compiled: cuda.Program) -> None:
+    offset = compiled.symbol("offset")
+    assert offset.dtype == np.float32 and offset.shape == (2,)
+
+
+def test_a_list_that_changes_is_read_again(compiled: cuda.Program) -> None:
+    block, out = [1], np.zeros(4, np.float32)
+    fill = compiled["fill<float, 4>"]
+    fill(1, block, out, 1.0)
+    block[0] = 3
+    fill(1, block, out, 2.0)
+    np.testing.assert_array_equal(out, [2, 2, 2, 0])
+
+
+FAILING = """
+#include <cstdio>
+#include <cassert>
+__global__ void checked(int* out, int limit) {
+  printf("thread %d\\n", threadIdx.x);
+  assert(out[threadIdx.x] < limit);
+  out[threadIdx.x] += 1;
+}
+"""
+
+
+def test_asserts_raise_and_prints_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    checked = cuda.compile(FAILING)["checked"]
+    out = np.arange(2, dtype=np.int32)
+    checked(1, 2, out, 5)
+    assert sorted(capfd.readouterr().out.splitlines()) == ["thread 0", "thread 1"]
+    with pytest.raises(CompileError, match="cuda-launch-failed"):
+        checked(1, 2, out, 2)
+    assert "Assertion `out[threadIdx.x] < limit` failed" in capfd.readouterr().err
+    checked(1, 2, out, 50)  # the device works again
+    assert out[0] == 3
+
+
 def test_overlapping_arrays(compiled: cuda.Program) -> None:
     compiled.symbol("offset", np.float32)[:] = 0
     memory = np.arange(101, dtype=np.float32)
