@@ -50,7 +50,7 @@ def plan_crossing(plan: SplitPlan, memory: Memory, max_recompute: int) -> Crossi
         for name in needed(segment)
         if name in definition and definition[name][0] is not segment and not isinstance(definition[name][1], Alloca)
     }
-    kept = _cut(definition, crossing, memory, max_recompute)
+    kept = _Cut(definition, memory, plan.unstable, max_recompute).kept(crossing)
     slots = {name: Slot(name, _value(definition, name).type) for name in sorted(kept)}
     return Crossing(slots, expanded, sunk, definition)
 
@@ -70,50 +70,54 @@ def _value(definition: dict[str, tuple[Segment, Op]], name: str) -> Value:
     return next(value for value in results(definition[name][1]) if value.name == name)
 
 
-def _cut(definition: dict[str, tuple[Segment, Op]], crossing: set[str], memory: Memory,
-         max_recompute: int) -> frozenset[str]:  # fmt: skip
-    """The cut over all values that some crossing value is computed from."""
-    weights: dict[str, int] = {}
-    inputs: dict[str, tuple[str, ...]] = {}
-    sources: list[str] = []
-    costs: dict[str, int] = {}
-    for name in _in_order(definition, crossing, memory):
-        op = definition[name][1]
-        weights[name] = size_bytes(_value(definition, name).type)
-        inputs[name] = tuple(
-            o.name
-            for o in operands(op)
-            if isinstance(o, Value) and o.name in definition and not isinstance(definition[o.name][1], Alloca)
-        )
-        costs[name] = _own_cost(op) + sum(costs.get(operand, 0) for operand in set(inputs[name]))
-        if not _recomputable(op, memory) or costs[name] > max_recompute:
-            sources.append(name)
-            costs[name] = 1  # from here on it is a load
-    return minimum_cut(weights, inputs, sources, crossing)
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    definition: dict[str, tuple[Segment, Op]]
+    memory: Memory
+    unstable: frozenset[str]
+    max_recompute: int
 
+    def kept(self, crossing: set[str]) -> frozenset[str]:
+        """The cut over all values that some crossing value is computed from."""
+        weights: dict[str, int] = {}
+        inputs: dict[str, tuple[str, ...]] = {}
+        sources: list[str] = []
+        costs: dict[str, int] = {}
+        for name in self._in_order(crossing):
+            op = self.definition[name][1]
+            weights[name] = size_bytes(_value(self.definition, name).type)
+            inputs[name] = tuple(self._inputs(op))
+            costs[name] = _own_cost(op) + sum(costs.get(operand, 0) for operand in set(inputs[name]))
+            if not self._recomputable(op) or costs[name] > self.max_recompute:
+                sources.append(name)
+                costs[name] = 1  # from here on it is a load
+        return minimum_cut(weights, inputs, sources, crossing)
 
-def _in_order(definition: dict[str, tuple[Segment, Op]], crossing: set[str], memory: Memory) -> Iterator[str]:
-    """Crossing values and all they can be recomputed from, operands first (definitions are in that order)."""
-    wanted, queue = set(crossing), list(crossing)
-    while queue:
-        op = definition[queue.pop()][1]
-        if not _recomputable(op, memory):
-            continue
+    def _inputs(self, op: Op) -> Iterator[str]:
         for operand in operands(op):
-            if isinstance(operand, Value) and operand.name in definition and operand.name not in wanted:
-                if isinstance(definition[operand.name][1], Alloca):
-                    continue
-                wanted.add(operand.name)
-                queue.append(operand.name)
-    return (name for name in definition if name in wanted)
+            made = self.definition.get(operand.name) if isinstance(operand, Value) else None
+            if made is not None and not isinstance(made[1], Alloca):
+                yield operand.name
+
+    def _in_order(self, crossing: set[str]) -> Iterator[str]:
+        """Crossing values and all they can be computed from, operands first (definitions are in that order)."""
+        wanted, queue = set(crossing), list(crossing)
+        while queue:
+            op = self.definition[queue.pop()][1]
+            for name in self._inputs(op) if self._recomputable(op) else ():
+                if name not in wanted:
+                    wanted.add(name)
+                    queue.append(name)
+        return (name for name in self.definition if name in wanted)
+
+    def _recomputable(self, op: Op) -> bool:
+        if not isinstance(op, Leaf) or not is_pure(op, self.memory.callee(op)):
+            return False
+        return not any(isinstance(operand, Value) and operand.name in self.unstable for operand in op.operands)
 
 
 def _own_cost(op: Op) -> int:
     return _COST.get(op.opcode, 1) if isinstance(op, Leaf) else 1
-
-
-def _recomputable(op: Op, memory: Memory) -> bool:
-    return isinstance(op, Leaf) and is_pure(op, memory.callee(op))
 
 
 # ---------------------------------------------------------------- private allocations

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from threadloom.cuda.lower.calls import is_marker
 from threadloom.cuda.lower.scalars import Scalars
 from threadloom.cuda.lower.separators import contains_meeting, has_meeting, is_meeting
+from threadloom.cuda.lower.slot_sharing import shared_slots
 from threadloom.cuda.lower.traverse import last_values
 from threadloom.errors import InternalError
 from threadloom.par.ops import (
@@ -159,17 +160,19 @@ class SplitPlan:
     segments: tuple[Segment, ...]
     slot_of: dict[str, Slot]  # carried values and results: the slot that holds them
     scalars: Scalars
+    unstable: frozenset[str]  # carried values that are not to be read again later (slot_sharing.py)
 
 
 def plan_split(parallel: Parallel, scalars: Scalars) -> SplitPlan:
-    planner = _Planner(parallel.level, scalars)
+    sharing = shared_slots(parallel, parallel.level, scalars)
+    planner = _Planner(parallel.level, scalars, sharing.homes)
     items, _ = planner.region(parallel.body, None, ())
-    return SplitPlan(parallel, items, tuple(planner.segments), planner.slot_of, scalars)
+    return SplitPlan(parallel, items, tuple(planner.segments), planner.slot_of, scalars, sharing.unstable)
 
 
 class _Planner:
-    def __init__(self, level: Level, scalars: Scalars):
-        self.level, self.scalars = level, scalars
+    def __init__(self, level: Level, scalars: Scalars, homes: dict[str, str]):
+        self.level, self.scalars, self._homes = level, scalars, homes
         self.segments: list[Segment] = []
         self.slot_of: dict[str, Slot] = {}
         self._loops = 0
@@ -199,11 +202,13 @@ class _Planner:
         self.segments.append(segment)
         return segment
 
-    def _slot(self, value: Value, *others: Value) -> Slot:
-        slot = Slot(value.name, value.type)
-        for holder in (value, *others):
-            self.slot_of[holder.name] = slot
+    def _slot(self, value: Value) -> Slot:
+        slot = self.slot_of[value.name] = Slot(self._homes.get(value.name, value.name), value.type)
         return slot
+
+    def _keep(self, end: End, slot: Slot, value: Operand) -> None:
+        if not isinstance(value, Value) or self.slot_of.get(value.name) != slot:  # else it is there already
+            end.keep(Keep(slot, value))
 
     def _meeting(self, op: Op, before: End, mask: Slot | None, loops: tuple[int, ...]) -> Sequence[Item]:
         """`before` is what precedes `op`: it starts the carried values and sets the masks."""
@@ -229,8 +234,8 @@ class _Planner:
             for result, yes, no in zip(op.results, last_values(op.then), last_values(op.otherwise), strict=True):
                 if not self.scalars.is_scalar(result):
                     slot = self._slot(result)
-                    then_end.keep(Keep(slot, yes))
-                    otherwise_end.keep(Keep(slot, no))
+                    self._keep(then_end, slot, yes)
+                    self._keep(otherwise_end, slot, no)
             return Branch(op, then, otherwise)
         slots = [self._slot(result) for result in op.results]
         sides: list[tuple[tuple[Item, ...], Slot | None]] = []
@@ -249,13 +254,13 @@ class _Planner:
         segment.masks.append(Mask(own, op.cond, negated))
         items, end = self.region(side, own, loops)
         for slot, value in zip(slots, last_values(side), strict=True):
-            end.keep(Keep(slot, value))
+            self._keep(end, slot, value)
         return items, own
 
     def _plain_side(self, op: If, side: Block, negated: bool, slots: list[Slot], segment: Segment) -> None:
         """The side without barriers joins the segment before the if: its work-items may exit here, and an exited
         work-item's accesses come before those behind the next barrier."""
-        values = tuple(Value(f"{slot.name}.plain", slot.type) for slot in slots)
+        values = tuple(Value(f"{result.name}.plain", result.type) for result in op.results)
         if len(side.ops) <= 1 and not values:
             return
         idle = Block((Yield(tuple(zero(value.type) for value in values)),))
@@ -310,8 +315,8 @@ class _Planner:
     def _advance(self, args: tuple[Value, ...], values: tuple[Operand, ...], slots: dict[str, Slot],
                  end: End) -> None:  # fmt: skip
         for arg, value in zip(args, values, strict=True):
-            if arg.name in slots and value != arg:
-                end.keep(Keep(slots[arg.name], value))
+            if arg.name in slots:
+                self._keep(end, slots[arg.name], value)
 
     def _forward(self, op: While, condition: Condition, slots: dict[str, Slot], end: End) -> None:
         """What leaves the condition: a carried value that is passed on as it is shares its slot."""
@@ -321,8 +326,8 @@ class _Planner:
             if isinstance(value, Value) and value.name in slots:
                 slot = slots[value.name]
             else:
-                slot = Slot(result.name, result.type)
-                end.keep(Keep(slot, value))
+                slot = Slot(self._homes.get(result.name, result.name), result.type)
+                self._keep(end, slot, value)
             self.slot_of[result.name] = slot
             if not self.scalars.is_scalar(after_arg):
                 self.slot_of[after_arg.name] = slot
