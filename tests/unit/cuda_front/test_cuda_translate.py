@@ -40,6 +40,15 @@ __global__ void reverse(unsigned *keys, int n) {
   __syncthreads();
   keys[t] = reversed[t] >> 1;
 }
+__global__ void turn(int *out, int n) {
+  int a = threadIdx.x, b = 7;
+  for (int i = 0; i < n; ++i) {
+    int old = a;
+    a = b;
+    b = old;
+  }
+  out[threadIdx.x] = a * 100 + b;
+}
 #define LAUNCH(k, blocks, ...) k<<<blocks, 64>>>(__VA_ARGS__)
 
 int main() {
@@ -53,7 +62,10 @@ int main() {
   scale<<<2, 64>>>(x, Range{10, 90}, 3);
   LAUNCH(scale<float>, 1, x, (Range{0, 10}), 2);
   if (x) reverse<<<dim3(1), dim3(64), 64 * sizeof(unsigned)>>>(keys, 64); else return 3;
-  int wrong = 0;
+  int wrong = 0, *turned;
+  cudaMallocManaged(&turned, 4 * sizeof(int));
+  turn<<<1, 4>>>(turned, 3);
+  for (int i = 0; i < 4; ++i) wrong += turned[i] != 700 + i;
   for (int i = 0; i < 100; ++i) wrong += x[i] != (i < 10 ? 2 * i + 1 : i < 90 ? 3 * i + 1 : i);
   for (unsigned i = 0; i < 64; ++i) wrong += keys[i] != (4000000000u + 63 - i) / 3 >> 1;
   scale<<<0, 64>>>(x, Range{0, 10}, 3);
@@ -105,7 +117,7 @@ def test_kernels_have_the_users_names(scale_text: str) -> None:
     assert "int index = " in kernels and "values[index] = " in kernels
     assert "void reverse(unsigned *keys, int n) {" in kernels
     assert "reversed[" in kernels and "keys[" in kernels
-    assert kernels.count("#pragma omp parallel for") == 2
+    assert kernels.count("#pragma omp parallel for") == 3
 
 
 @pytest.mark.clang

@@ -102,8 +102,11 @@ def pointer_to(expr: Expr, pointee: Type | None) -> Expr:
 
 def place_of(expr: Expr, type_: Type) -> str:
     """The lvalue of `type_` to which the pointer `expr` points."""
-    if expr.place and expr.pointee == type_:
-        return expr.place
+    place, pointee = expr.place, expr.pointee
+    while place and isinstance(pointee, Array) and pointee != type_:
+        place, pointee = f"{place}[0]", pointee.element
+    if place and pointee == type_:
+        return place
     if isinstance(type_, Struct | Array):
         raise unsupported("a structure or array used as one value")
     if expr.pointee == type_:

@@ -304,7 +304,7 @@ class KernelText:
 
     def _assign(self, targets: Sequence[Value], sources: Sequence[Operand]) -> None:
         """All at once: a source that names an earlier target is read before."""
-        pairs = []
+        pairs: list[tuple[str, str, Value, Expr]] = []
         for target, source in zip(targets, sources, strict=True):
             if target.name not in self.values or not self._is_known(source):
                 continue
@@ -313,15 +313,17 @@ class KernelText:
             if expr.text != place.text:
                 pairs.append((place.text, expr.text, target, place))
         self._flush()
-        for index, (_, text, target, place) in enumerate(pairs):
-            if any(re.search(rf"\b{re.escape(earlier)}\b", text) for earlier, *_ in pairs[:index]):
-                name = self.names.take(f"{target.name}.next")
-                number = "" if isinstance(target.type, Ptr) else type_text(target.type, place.signed) + " "
-                kind = number or pointer_text(place.pointee)
-                self.writer.line(f"{kind}{name} = {text};")
-                pairs[index] = (place.text, name, target, place)
-        for place_text, text, *_ in pairs:
-            self.writer.line(_assignment(place_text, text))
+        while pairs:
+            free = next((one for one in pairs if not _read_by_others(one[0], pairs)), None)
+            if free is not None:
+                self.writer.line(_assignment(free[0], free[1]))
+                pairs.remove(free)
+                continue
+            place_text, text, target, place = pairs[0]  # they read each other in a circle
+            name = self.names.take(f"{target.name}.next")
+            number = "" if isinstance(target.type, Ptr) else type_text(target.type, place.signed) + " "
+            self.writer.line(f"{number or pointer_text(place.pointee)}{name} = {text};")
+            pairs = [*pairs[1:], (place_text, name, target, place)]
 
     def _if(self, op: If) -> None:
         cond = self._expr(op.cond).text
@@ -438,6 +440,10 @@ class KernelText:
         with self.writer.block(heads[-1]):
             self._block(op.body)
             self._flush()
+
+
+def _read_by_others(place: str, pairs: Sequence[tuple[str, str, Value, Expr]]) -> bool:
+    return any(re.search(rf"\b{re.escape(place)}\b", text) for other, text, *_ in pairs if other != place)
 
 
 def _atomic(op: Leaf, pointer: Expr, value: Expr) -> Expr:
