@@ -42,10 +42,15 @@ def share_variables(host_ir: str, variables: tuple[Global, ...]) -> str:
 
 
 def device_variables(host_ir: str, variables: tuple[Global, ...]) -> tuple[Global, ...]:
-    """Those globals of the device module that have a shadow on the host, which clang leaves undefined (`undef`)."""
+    """Those globals of the device module that have a shadow on the host."""
+    names = shadow_names(host_ir)
+    return tuple(v for v in variables if v.name in names)
+
+
+def shadow_names(host_ir: str) -> frozenset[str]:
+    """The device variables of the host's side, which clang leaves undefined (`undef`)."""
     shadow = r'^@("[^"]*"|[-\w$.]+) = (?!external)[^\n]* undef(?:,|$)'
-    names = set(re.findall(shadow, host_ir, re.MULTILINE))
-    return tuple(v for v in variables if quoted("", v.name) in names)
+    return frozenset(name.strip('"') for name in re.findall(shadow, host_ir, re.MULTILINE))
 
 
 def host_variables(host_ir: str, variables: tuple[Global, ...]) -> tuple[Global, ...]:

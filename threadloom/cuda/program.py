@@ -26,6 +26,8 @@ from threadloom.errors import CompileError, slug
 if TYPE_CHECKING:
     import numpy as np
 
+    from threadloom.cuda.compile_unit import DeviceUnit
+    from threadloom.cuda.front import FrontIr
     from threadloom.cuda.host_stubs import Stub
     from threadloom.par.ops import Type
     from threadloom.targets.cpu.jit import Code
@@ -61,6 +63,7 @@ class Program:
     options: tuple[str, ...]
     emitted: Emitted
     instantiated: tuple[str, ...] = ()
+    _variables_of: Program | None = field(default=None, repr=False)  # that has the variables which this one uses
     _code: Code | None = field(default=None, repr=False)
     _kernels: dict[str, Kernel] = field(default_factory=dict, repr=False)
 
@@ -96,7 +99,9 @@ class Program:
             if wanted in (signature.name.replace(" ", ""), signature.symbol):
                 return Kernel(signature, self)
         if "<" in name and name not in self.instantiated:
-            return compile(self.source, self.options, (*self.instantiated, name))[name]
+            more = _compiled(self.source, self.options, (*self.instantiated, name), own_variables=False)
+            more._variables_of = self._variables_of or self
+            return more[name]
         known = ", ".join(self.kernels) or "none"
         raise CompileError(NO_KERNEL, f"no kernel {name!r}", why=f"the program has: {known}",
                            try_="a template needs its arguments: program['name<float>']")  # fmt: skip
@@ -105,11 +110,16 @@ class Program:
         if self._code is None:
             from threadloom.targets.cpu import jit
 
-            exports = [signature.entry for signature in self.emitted.signatures]
-            exports += [variable[1] for variable in self.emitted.variables] + ["loom.distinct"]
+            exports = [*(signature.entry for signature in self.emitted.signatures), "loom.distinct"]
+            symbols = [variable[1] for variable in self.emitted.variables]
+            imports = _runtime_symbols(self.emitted.llvm)
+            if self._variables_of is None:
+                exports += symbols
+            else:
+                imports |= {symbol: self._variables_of._loaded().addresses[symbol] for symbol in symbols}
             if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
                 _runtime_in_process()
-            self._code = jit.load(self.emitted.llvm, exports, jit.OPTIMIZED, _runtime_symbols(self.emitted.llvm))
+            self._code = jit.load(self.emitted.llvm, exports, jit.OPTIMIZED, imports)
         return self._code
 
 
@@ -188,20 +198,26 @@ def compile(source: str | Path, options: Sequence[str] = (), instantiate: Sequen
     options: nvcc's (-D -I -std -arch ...). instantiate: template kernels to compile at once, as `name<float, 4>`;
     others are compiled when they are first asked for.
     """
+    return _compiled(source, tuple(options), tuple(instantiate), own_variables=True)
+
+
+def _compiled(source: str | Path, options: tuple[str, ...], names: tuple[str, ...], own_variables: bool) -> Program:
     text = str(source)
     is_file = isinstance(source, Path) or ("\n" not in text and Path(text).is_file())
-    options, names = tuple(options), tuple(instantiate)
     content = Path(text).read_text(errors="replace") if is_file else text
-    place = _cache_path(content, str(Path(text).resolve().parent) if is_file else "", options, names)
+    place = _cache_path(
+        content, str(Path(text).resolve().parent) if is_file else "", (*options, str(own_variables)), names
+    )
     emitted = _load(place)
     if emitted is None:
-        emitted = _emit(text, content, is_file, options, names)
+        emitted = _emit(text, content, is_file, options, names, own_variables)
         _store(place, emitted)
     return Program(text, options, emitted, names)
 
 
-def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], names: tuple[str, ...]) -> Emitted:
-    from threadloom.cuda import build, compile_unit, front, nvcc_options
+def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], names: tuple[str, ...],
+          own_variables: bool) -> Emitted:  # fmt: skip
+    from threadloom.cuda import build, compile_unit, front, host_stubs, link_host, nvcc_options
 
     plan = nvcc_options.parse([*options, "-x", "cu"])
     with tempfile.TemporaryDirectory(prefix="loom-") as folder:
@@ -218,18 +234,19 @@ def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], name
         source = build.source_options(plan)
         source = replace(source, host_only=(*source.host_only, "-MD", "-MF", str(dependencies)))
         ir = front.compile_source(path, source)
-        raised, stubs = compile_unit.raise_unit(ir)
-        unit = compile_unit.lower_unit(raised, stubs)
-        return replace(_emitted(unit, ir, stubs), files=_included(dependencies, folder))
+        stubs = host_stubs.find_stubs(ir.host)
+        kernels, variables = tuple(stub.kernel for stub in stubs), link_host.shadow_names(ir.host)
+        unit = compile_unit.lower_unit(compile_unit.raise_device([ir.device], kernels, variables), stubs)
+        return replace(_emitted(unit, ir, stubs, own_variables), files=_included(dependencies, folder))
 
 
-def _emitted(unit, ir, stubs: tuple[Stub, ...]) -> Emitted:
+def _emitted(unit: DeviceUnit, ir: FrontIr, stubs: tuple[Stub, ...], own_variables: bool) -> Emitted:
     from threadloom.cuda import compile_unit, link_host
     from threadloom.par.result_types import size_bytes
 
     shared = link_host.device_variables(ir.host, unit.lowered.globals)
     options = compile_unit.UnitOptions(standalone=False)
-    text = compile_unit.device_text(unit, shared, (), options, for_process=True)
+    text = compile_unit.device_text(unit, shared, () if own_variables else shared, options, for_process=True)
     text = text.replace(_DECLARED_DISTINCT, "")
     variables = tuple((link_host.unmangled(v.name), v.name, size_bytes(v.type), *_numpy_form(v.type)) for v in shared)
     signatures = tuple(Signature.of(stub, unit) for stub in stubs)

@@ -18,7 +18,11 @@ __global__ void saxpy(float* y, const float* x, float a, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = a * x[i] + y[i] + offset[1];
 }
-template <class T, int N> __global__ void fill(T* p, T value) { if (threadIdx.x < N) p[threadIdx.x] = value; }
+__device__ int filled;
+template <class T, int N> __global__ void fill(T* p, T value) {
+  if (threadIdx.x < N) p[threadIdx.x] = value;
+  if (threadIdx.x == 0) filled += N;
+}
 struct Mixed { float a; int b; double c; };
 __global__ void sum(double* out, Mixed m, bool flag, unsigned char byte, long long wide) {
   out[0] = m.a + m.b + m.c + flag + byte + wide;
@@ -47,6 +51,14 @@ def test_arrays_scalars_and_constants(compiled: cuda.Program) -> None:
 def test_variables_have_their_own_shape(compiled: cuda.Program) -> None:
     offset = compiled.symbol("offset")
     assert offset.dtype == np.float32 and offset.shape == (2,)
+
+
+def test_instances_of_templates_share_the_variables(compiled: cuda.Program) -> None:
+    filled, out = compiled.symbol("filled"), np.zeros(4, np.int32)
+    filled[...] = 10
+    compiled["fill<int, 2>"](1, 4, out, 1)
+    compiled["fill<int, 3>"](1, 4, out, 1)
+    assert filled == 15 and compiled.symbol("filled") == 15
 
 
 def test_a_list_that_changes_is_read_again(compiled: cuda.Program) -> None:
@@ -79,6 +91,13 @@ def test_asserts_raise_and_prints_are_shown(capfd: pytest.CaptureFixture[str]) -
     assert "Assertion `out[threadIdx.x] < limit` failed" in capfd.readouterr().err
     checked(1, 2, out, 50)  # the device works again
     assert out[0] == 3
+
+
+def test_the_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cuda.md").read_text()
+    example = page.partition("```python\n")[2].partition("```")[0]
+    assert "tl.cuda.compile" in example
+    exec(compile(example, "cuda.md", "exec"), {})
 
 
 def test_overlapping_arrays(compiled: cuda.Program) -> None:
