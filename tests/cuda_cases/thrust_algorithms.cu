@@ -1,0 +1,58 @@
+// slow; Thrust: vectors, iterators and algorithms on host and device, with functors of the device only.
+#include <thrust/copy.h>
+#include <thrust/device_vector.h>
+#include <thrust/execution_policy.h>
+#include <thrust/functional.h>
+#include <thrust/host_vector.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#include <thrust/reduce.h>
+#include <thrust/scan.h>
+#include <thrust/sequence.h>
+#include <thrust/sort.h>
+#include <thrust/transform.h>
+#include <thrust/transform_reduce.h>
+#include <thrust/unique.h>
+
+#include "check.h"
+
+struct Affine {
+  int a, b;
+  __device__ int operator()(int x) const { return a * x + b; }
+};
+struct IsOdd { __host__ __device__ bool operator()(int x) const { return x & 1; } };
+__global__ void add_one(int* p, int n) { if (threadIdx.x < n) p[threadIdx.x] += 1; }
+
+int main() {
+  const int n = 100;
+  thrust::host_vector<int> h(n);
+  for (int i = 0; i < n; ++i) h[i] = i * 37 % 101;
+  thrust::device_vector<int> d = h, out(n);
+  thrust::transform(d.begin(), d.end(), out.begin(), Affine{3, 1});
+  for (int i = 0; i < n; ++i) EXPECT(out[i] == 3 * h[i] + 1, "transform %d: %d", i, (int)out[i]);
+  int sum = thrust::reduce(d.begin(), d.end(), 0, thrust::plus<int>()), expected = 0;
+  for (int v : h) expected += v;
+  EXPECT(sum == expected, "sum %d", sum);
+  EXPECT(thrust::transform_reduce(d.begin(), d.end(), thrust::square<int>(), 0, thrust::maximum<int>()) == 100 * 100, "largest square");
+  thrust::exclusive_scan(d.begin(), d.end(), out.begin());
+  for (int i = 0, s = 0; i < n; s += h[i++]) EXPECT(out[i] == s, "scan %d", i);
+  thrust::device_vector<int> keys = h, values(n);
+  thrust::sequence(values.begin(), values.end());
+  thrust::sort_by_key(keys.begin(), keys.end(), values.begin(), thrust::greater<int>());
+  for (int i = 0; i < n; ++i) EXPECT(h[values[i]] == keys[i] && (i == 0 || keys[i - 1] >= keys[i]), "sorted %d", i);
+  auto end = thrust::copy_if(d.begin(), d.end(), out.begin(), IsOdd());
+  EXPECT(end - out.begin() == thrust::count_if(h.begin(), h.end(), IsOdd()), "odd");
+  int* raw = thrust::raw_pointer_cast(d.data());
+  add_one<<<1, 128>>>(raw, n);
+  thrust::sort(thrust::device, raw, raw + n);
+  thrust::host_vector<int> back = d;
+  for (int i = 1; i < n; ++i) EXPECT(back[i - 1] <= back[i], "raw %d", i);
+  auto first = thrust::make_counting_iterator(0);
+  EXPECT(thrust::reduce(first, first + 10) == 45, "counting");
+  auto doubled = thrust::make_transform_iterator(first, thrust::identity<int>());
+  EXPECT(thrust::count(doubled, doubled + 10, 3) == 1, "transformed");
+  thrust::device_vector<int> runs = {1, 1, 2, 2, 2, 3};
+  runs.erase(thrust::unique(runs.begin(), runs.end()), runs.end());
+  EXPECT(runs.size() == 3 && runs[1] == 2, "unique %zu", runs.size());
+  return wrong != 0;
+}
