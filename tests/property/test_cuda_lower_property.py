@@ -14,9 +14,11 @@ from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
 from threadloom.cuda.optimize.pipeline import PASSES
 from threadloom.cuda.optimize.specialize import DISTINCT
+from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.interp import interpret
 from threadloom.par.ops import Level, Module
 from threadloom.par.text import print_module
+from threadloom.par.verify import verify
 from threadloom.par.walk import walk
 from threadloom.targets.cpu.jit import CompileOptions, compile_module
 
@@ -97,6 +99,18 @@ def test_kernels_with_warp_operations(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_optimised_code(seed: int) -> None:
     check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
+
+
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_narrow_vectors_wherever_possible(seed: int) -> None:
+    """Four lanes, whether it pays or not: full vectors, left-over threads, masks, gathers."""
+    module = make_kernel(seed, warps=seed % 3 == 0)
+    expected = _interpreted(module, seed)
+    lowered = lower(module, without={"vectorize-threads"}).module
+    vectors = VectorizeThreads(width=4, worth_it=1e9).apply(lowered)
+    verify(vectors)
+    assert np.array_equal(_interpreted(vectors, seed), expected)
+    assert np.array_equal(_compiled(vectors, seed, optimize=seed % 2 == 0), expected)
 
 
 def test_found_seed_masked_index_next_to_an_index_that_may_wrap() -> None:

@@ -199,7 +199,7 @@ def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, wi
     chunk = editor.fresh("chunk", x.type)
     with editor.collect() as front:
         full = editor.sdiv(editor.sub(upper, lower), width, "chunks")
-        rest = editor.add(lower, editor.mul(full, width), name="rest")
+        rest = editor.add(lower, editor.mul(full, width, name="rest"), name="rest")
     with editor.collect() as body:
         body.extend(vectorizer.place_private())
         first = editor.add(lower, editor.mul(chunk, width), name=f"{x.name}.first")
