@@ -146,9 +146,11 @@ class Chooser:
         for placed, axis in zip(self.products, axes, strict=True):
             product = placed.product
             choice.of_product[product.result.name] = axis
-            for value in (product.result, product.addend):
-                if value is not None:
-                    choice.of_value[value.name] = axis
+            choice.of_value[product.result.name] = axis
+        for placed, axis in zip(self.products, axes, strict=True):
+            addend = placed.product.addend
+            if addend is not None and choice.of_value.setdefault(addend.name, axis) != axis:
+                choice.cost += self.elems(addend.type.axes) * GATHERED * ASSUMED_TRIPS**placed.depth
         for placed, axis in zip(self.products, axes, strict=True):
             packed = _operand_with(placed.product, axis)
             choice.of_value.setdefault(packed.name, axis)
