@@ -30,3 +30,17 @@ def test_a_race_and_a_divergent_barrier_are_named(tmp_path: Path, capsys: pytest
 def test_the_repaired_program_is_clean(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main([str(SOURCE), "-DREPAIRED"]) == 0
     assert "nothing found" in capsys.readouterr().err
+
+
+QUICK = ("calls", "last_block")  # memory that threads allocate; blocks that meet through volatile memory
+CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem != "racing")
+
+
+@pytest.mark.parametrize(
+    "case", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
+def test_the_other_programs_are_clean(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    first = (SOURCE.parent / f"{case}.cu").read_text().splitlines()[0]
+    flags = first.partition("flags:")[2].split()
+    status = check.main([str(SOURCE.parent / f"{case}.cu"), *flags])
+    assert status == 0, capsys.readouterr().err

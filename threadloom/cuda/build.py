@@ -193,7 +193,7 @@ def link(objects: list[str], output: str, plan: NvccPlan) -> None:
 
 # Libraries of CUDA whose functions are in our runtime, or that are not there: linking them is asked for out of habit.
 _CUDA_LIBRARIES = frozenset(
-    {"-lcudart", "-lcudart_static", "-lcuda", "-lcudadevrt", "-lnvToolsExt", "-lcurand", "-lnvidia-ml"}
+    {"-lcudart", "-lcudart_static", "-lcuda", "-lcudadevrt", "-lnvToolsExt", "-lcurand", "-lcublas", "-lnvidia-ml"}
 )
 
 

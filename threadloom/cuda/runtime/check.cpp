@@ -29,7 +29,9 @@ struct Site {  // written by instrument.py
   int line, bytes, kind, object;
   int number;  // in State::sites; 0: not yet there
 };
-enum Kind { Read, Write, Atomic };
+enum Kind { Read, Write, Atomic, VolatileRead, VolatileWrite };
+inline bool reads_only(int kind) { return kind == Read || kind == VolatileRead; }
+inline bool writes_only(int kind) { return kind == Write || kind == VolatileWrite; }
 
 // Who accessed a cell, and when, in one word: block : 24, thread : 10, barrier : 14, warp's barrier : 8, grid's : 8 (the
 // counters wrap; equal words are the same thread between the same barriers).
@@ -146,7 +148,7 @@ std::string key(const char* kind, const void* a, const void* b) {
 
 std::string at(const Site& site) { return std::string(site.file) + ":" + std::to_string(site.line); }
 
-const char* verb(const Site& site) { return site.kind == Read ? "reads" : site.kind == Write ? "writes" : "updates"; }
+const char* verb(const Site& site) { return reads_only(site.kind) ? "reads" : writes_only(site.kind) ? "writes" : "updates"; }
 
 bool unordered(Who a, Who b) {
   if (a.block() != b.block()) return a.grid() == b.grid();
@@ -156,8 +158,8 @@ bool unordered(Who a, Who b) {
 
 __attribute__((noinline)) void compare(const Record& old, const Record& now) {
   const Site &before = *state().sites[old.site], &here = *state().sites[now.site];
-  if (before.kind == Read && here.kind == Read) return;
-  if (before.kind == Atomic && here.kind == Atomic) return;
+  if (reads_only(before.kind) && reads_only(here.kind)) return;
+  if (before.kind >= Atomic && here.kind >= Atomic) return;  // volatile accesses are meant to meet each other
   if (!unordered(old.who, now.who)) return;
   std::string message = at(before) + ": thread " + std::to_string(old.who.thread()) + " of block " + std::to_string(old.who.block()) + " " +
                         verb(before) + " what thread " + std::to_string(now.who.thread()) + " of block " + std::to_string(now.who.block()) +
@@ -217,9 +219,9 @@ __attribute__((noinline)) void uninitialised(const Record& now, const char* obje
 }
 
 inline void touch(Cell& cell, const Record& now, int kind, bool shared, const char* object) {
-  if (kind != Write && shared && !cell.initialised) uninitialised(now, object);
+  if (!writes_only(kind) && shared && !cell.initialised) uninitialised(now, object);
   if (cell.write_site && !surely_ordered(cell.write, now.who)) compare({cell.write, cell.write_site}, now);
-  if (kind == Read) {
+  if (reads_only(kind)) {
     if (cell.read[0].bits != now.who.bits || !cell.read_site[0]) remember_read(cell, now);
     return;
   }
@@ -358,6 +360,16 @@ void* __loom_check_access(void*, int thread, long long epoch, char* address, Sit
     return address;
   touch_all((uintptr_t)address, now, *site, shared, name);
   return address;
+}
+
+// Memory that a thread has just got from malloc: who had it before does not matter.
+void __loom_check_fresh(char* memory, long long bytes) {
+  if (!memory) return;
+  for (uintptr_t address = (uintptr_t)memory, end = address + (uintptr_t)bytes; address < end;) {
+    Page& page = page_of(address >> page_bits);
+    page.cells[(address & (((uintptr_t)1 << page_bits) - 1)) >> page.shift] = Cell();
+    address = ((address >> page.shift) + 1) << page.shift;
+  }
 }
 
 void* __loom_check_private(char* base, long long bytes, char* address, const Site* site, const char* name) {
