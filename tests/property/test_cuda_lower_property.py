@@ -113,8 +113,15 @@ def test_narrow_vectors_wherever_possible(seed: int) -> None:
     assert np.array_equal(_compiled(vectors, seed, optimize=seed % 2 == 0), expected)
 
 
-def test_found_seed_masked_index_next_to_an_index_that_may_wrap() -> None:
-    check_kernel(1317, warps=True, every_pass=False, optimize=True)
+FOUND = {
+    1317: "LLVM took a masked index for an affine one",
+    1002: "x - x is uniform though x is not",
+}
+
+
+@pytest.mark.parametrize("seed", FOUND, ids=FOUND.get)
+def test_found_seeds(seed: int) -> None:
+    check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
 
 
 @pytest.mark.slow

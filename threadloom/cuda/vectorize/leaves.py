@@ -96,7 +96,7 @@ class LeafVectorizer(LaneBuilder):
             case "extractvalue" if isinstance(self.form(op.operands[0]), Fields):
                 return self.form(op.operands[0]).parts[op.attrs.indices[0]]
         stride = self.shapes.stride(op.result) if op.result else None
-        if stride == 0 and self._computes(op):
+        if stride == 0 and self.shapes.uniform(*op.operands) and self._computes(op):
             return Uniform(self._again(op, [self.scalar(operand) for operand in op.operands]))
         if stride is not None and op.result is not None and self._computes(op):
             return self._step(op, stride, mask)
