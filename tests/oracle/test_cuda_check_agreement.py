@@ -96,6 +96,21 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
            store i32 1, ptr %s""",
         set(),
     ),
+    "volatile accesses do not race": (
+        """store volatile i32 1, ptr %out
+           %v = load volatile i32, ptr %out""",
+        set(),
+    ),
+    "reads do not race, volatile or not": (
+        """%v = load volatile i32, ptr %x
+           %w = load i32, ptr %x""",
+        set(),
+    ),
+    "a volatile store against a plain read": (
+        """store volatile i32 1, ptr %out
+           %v = load i32, ptr %out""",
+        {("race", (10, 11))},
+    ),
     "an atomic against a plain store": (
         """%old = atomicrmw add ptr %out, i32 1 monotonic
            %c = icmp eq i32 %t, 3

@@ -180,7 +180,7 @@ class LeafCode:
     def _load(self, leaf: Leaf) -> Run:
         assert leaf.result is not None
         pointer, memory, type_ = self.get(leaf.operands[0]), self.interpreter.memory, leaf.result.type
-        bytes_, atomic, name = stored_bytes(type_), bool(leaf.attrs.ordering), leaf.result.name
+        bytes_, atomic, name = stored_bytes(type_), _may_meet(leaf), leaf.result.name
         value_of = reader(type_)
 
         def run(env: Env, item: Item) -> None:
@@ -190,7 +190,7 @@ class LeafCode:
 
     def _store(self, leaf: Leaf) -> Run:
         value, pointer = self.get(leaf.operands[0]), self.get(leaf.operands[1])
-        memory, type_, atomic = self.interpreter.memory, leaf.operands[0].type, bool(leaf.attrs.ordering)
+        memory, type_, atomic = self.interpreter.memory, leaf.operands[0].type, _may_meet(leaf)
 
         def run(env: Env, item: Item) -> None:
             image = to_bytes(type_, value(env))
@@ -290,3 +290,8 @@ def _frozen(value: InterpValue, type_: Type) -> InterpValue:
     if isinstance(value, tuple) and isinstance(type_, Vector):
         return tuple(_frozen(lane, type_.element) for lane in value)
     return value
+
+
+def _may_meet(leaf: Leaf) -> bool:
+    """An access that may race with others of its kind: atomic, or volatile (what CUDA programs poll and publish by)."""
+    return bool(leaf.attrs.ordering) or leaf.attrs.volatile

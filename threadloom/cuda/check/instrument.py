@@ -17,7 +17,14 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.kernel import BLOCK_INDEX, GEOMETRY
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Access, Kind, Memory, Root, RootKind
-from threadloom.cuda.lower.runtime_calls import CHECK_ACCESS, CHECK_BLOCK, CHECK_LAUNCH, CHECK_OBJECT, CHECK_PRIVATE
+from threadloom.cuda.lower.runtime_calls import (
+    CHECK_ACCESS,
+    CHECK_BLOCK,
+    CHECK_FRESH,
+    CHECK_LAUNCH,
+    CHECK_OBJECT,
+    CHECK_PRIVATE,
+)
 from threadloom.cuda.lower.separators import collective_scope
 from threadloom.cuda.lower.thread_number import item_number
 from threadloom.cuda.lower.traverse import expand
@@ -47,6 +54,7 @@ from threadloom.source import Loc, excerpt
 
 SITE = Struct((PTR, PTR, I32, I32, I32, I32, I32))  # file, text, line, bytes, kind, object, the runtime's number
 _KINDS = {Kind.READ: 0, Kind.WRITE: 1, Kind.ATOMIC: 2}
+_VOLATILE = {Kind.READ: 3, Kind.WRITE: 4, Kind.ATOMIC: 2}  # they may meet each other, as atomics may
 _BARRIER, _WARP, _GRID = 1, 1 << 16, 1 << 32
 
 
@@ -129,6 +137,10 @@ class _Kernel:
             return [op, *ops]
         if not isinstance(op, Leaf):
             return None
+        if op.opcode == "call" and op.attrs.callee == "malloc" and op.result is not None:
+            with self.editor.collect() as ops:
+                self.editor.call(CHECK_FRESH, [op.result, op.operands[0]])
+            return [op, *ops]
         accesses = [access for access in self.memory.accesses((op,)) if access.pointer is not None]
         if len(accesses) != 1 or op.opcode == "call":
             return None
@@ -179,8 +191,9 @@ class _Kernel:
         loc = op.loc or Loc("", 0)
         name = f"loom.check.site.{self.sites}"
         self.sites += 1
+        kind = (_VOLATILE if op.attrs.volatile else _KINDS)[access.kind]
         fields = [f"ptr {self._text(loc.file).text}", f"ptr {self._text(_shown(op)).text}", f"i32 {loc.line}",
-                  f"i32 {size_bytes(access.type)}", f"i32 {_KINDS[access.kind]}", f"i32 {number}", "i32 0"]  # fmt: skip
+                  f"i32 {size_bytes(access.type)}", f"i32 {kind}", f"i32 {number}", "i32 0"]  # fmt: skip
         self.editor.additions.global_(name, SITE, "{ " + ", ".join(fields) + " }")
         return Const(PTR, f"@{name}")
 

@@ -10,8 +10,8 @@ DIVERGENT_BARRIER = "__loom_divergent_barrier"
 
 # What instrumented kernels call (threadloom/cuda/check/instrument.py, runtime/check.cpp)
 CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT = "__loom_check_launch", "__loom_check_block", "__loom_check_object"
-CHECK_ACCESS, CHECK_PRIVATE = "__loom_check_access", "__loom_check_private"
-CHECK_CALLS = (CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT, CHECK_ACCESS, CHECK_PRIVATE)
+CHECK_ACCESS, CHECK_PRIVATE, CHECK_FRESH = "__loom_check_access", "__loom_check_private", "__loom_check_fresh"
+CHECK_CALLS = (CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT, CHECK_ACCESS, CHECK_PRIVATE, CHECK_FRESH)
 
 
 def is_report(op: Op) -> bool:
