@@ -13,7 +13,7 @@ from threadloom.machine.model import SEU, Completion, Device
 from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
-from threadloom.tile.ops import Dot, Load
+from threadloom.tile.ops import Dim, Dot, Load, Subscript
 
 NO_UNIT = slug("no-unit-for-task", "no specialised unit of the device can run a task of the kernel")
 
@@ -198,7 +198,7 @@ def _score(
             if not seu.rate("bytes.store"):
                 return 0.0
             if method is Method.BULK_COPY:
-                return 2.0 if bulk_storable(task, graph, strides_ok) else 0.0
+                return 2.0 if bulk_storable(task, graph, strides_ok, sizes) else 0.0
             return 1.0 if method is Method.LOAD_STORE else 0.0
         case Kind.DOT:
             rates = [seu.rate(f"mac.{o.a.type.dtype.name}") for o in task.ops if isinstance(o, Dot)]
@@ -207,29 +207,38 @@ def _score(
             return 1.0
 
 
-def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool]) -> bool:
-    """Whether a store may be a bulk copy of a 16-bit tile of two axes: it cuts at the tensor's edges only, so no axis
-    of the tile may end earlier, and each stands alone in one dimension."""
+def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], sizes: Sizes) -> bool:
+    """Whether a store may be a bulk copy of a 16-bit tile of two axes: such a copy cuts at the tensor's edges only, so
+    the tile may not end elsewhere, and each axis stands alone in one dimension."""
     if task.kind is not Kind.STORE or any(g.task == task.name for g in graph.guards):
         return False
     if not any(t.kind is Kind.DOT for t in graph.tasks):  # rows of plain vector code leave in whole lines anyway
         return False
-    bounded = {a.axis.name for loop in graph.loops for a in loop.axes if a.start is not None or a.stop is not None}
     for op in task.ops:
         axes = op.value.type.axes
-        if (
-            not strides_ok.get(op.tensor, True)
-            or len(axes) != 2
-            or op.value.type.dtype.bits != 16
-            or bounded & set(axes)
-        ):
+        if not strides_ok.get(op.tensor, True) or len(axes) != 2 or op.value.type.dtype.bits != 16:
             return False
-        for s in op.subscripts:
+        dims = next(t.dims for t in graph.kernel.tensors if t.name == op.tensor)
+        for s, dim in zip(op.subscripts, dims, strict=True):
             tiled = [t for t in s.terms if t.axis in axes]
             computed = any(t.value is not None and t.value.type.axes for t in s.terms)
             if computed or len(tiled) > 1 or any(t.coefficient != 1 for t in tiled):
                 return False
+            if tiled and not (_whole_tiles(tiled[0].axis, sizes) or ends_with(s, dim, tiled[0].axis, graph)):
+                return False
     return True
+
+
+def ends_with(subscript: Subscript, dim: Dim, axis: str, graph: TaskGraph) -> bool:
+    """Whether positions beyond the end of `axis` lie outside of the tensor too."""
+    bounded = {a.axis.name for loop in graph.loops for a in loop.axes if a.start is not None or a.stop is not None}
+    own = next(a.dim for a in graph.kernel.axes if a.name == axis)
+    return len(subscript.terms) == 1 and not subscript.offset and own == dim and axis not in bounded
+
+
+def _whole_tiles(axis: str, sizes: Sizes) -> bool:
+    """Whether the axis is cut into tiles without a rest, each of whole rows of a product (64) or boxes (16)."""
+    return sizes.whole[axis] % sizes.extents[axis] == 0 and sizes.extent(axis, share=True) % 64 == 0
 
 
 # ---------------------------------------------------------------- tiles
@@ -290,21 +299,21 @@ def _place(
     own_parts = sizes.split in tile.type.axes and all(units[t.name].split for t in (*producers, *users))
     shared = space == "smem" and not own_parts
     most = int(device.fact("register_slots", 0)) if space == "reg" else 0
-    if layout == "swizzle-128":
-        full = _swizzled_bytes(tile, producers, sizes) or full
+    if layout == "swizzle-128" and device.fact("panel_row_bytes"):
+        full = _swizzled_bytes(tile, producers, sizes, int(device.fact("panel_row_bytes", 0))) or full
     if layout == "staging":  # goes through in pieces
         share = min(share, int(device.fact("staging_bytes", share)))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
 
 
-def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes) -> int:
-    """Bytes of a tile in panels of 128 bytes along the contiguous axis, its rows in eights (0: unknown)."""
+def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes, panel_bytes: int) -> int:
+    """Bytes of a tile in panels of `panel_bytes` along the contiguous axis, its rows in eights (0: unknown)."""
     for op in (o for t in producers for o in t.ops if isinstance(o, Load) and o.subscripts):
         column = next((t.axis for t in op.subscripts[-1].terms if t.axis in tile.type.axes), None)
         if column is not None:
             rows = sizes.elems(tuple(a for a in tile.type.axes if a != column))
             row_bytes = tile.type.dtype.bytes_for(sizes.extent(column))
-            return -(-rows // 8) * 8 * -(-row_bytes // 128) * 128
+            return -(-rows // 8) * 8 * -(-row_bytes // panel_bytes) * panel_bytes
     return 0
 
 

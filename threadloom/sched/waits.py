@@ -357,9 +357,14 @@ class Synchronizer:
         return stage + dep.edge.distance, at, dep
 
     def _when_done(self, line: Line, came: int, signal: str) -> tuple[int, int]:
-        """(iterations later, item after which): first moment when the asynchronous item has likely left its unit."""
+        """(iterations later, item after which): where the role waits for the asynchronous item anyway; else the first
+        moment when it has likely left its unit."""
         target = line.items[came].done
         count = len(line.items)
+        for step in range(1, count + 1):
+            later, at = divmod(came + step, count)
+            if self._waits_for(line, signal, came, later, at):
+                return later, at
         for step in range(1, 4 * count + 1):
             later, at = divmod(came + step, count)
             item = line.items[at]

@@ -25,7 +25,7 @@ PAPER_SPACE = 37_440  # FlashAttention in the paper: 36 tilings x 1,040 orders
 def small_device():
     """An H100 whose SM has 1 KiB of shared memory, handed out by 16 bytes, and products of 16 rows."""
     made = with_memory(device("h100"), "smem", 1024)
-    facts = dict(made.facts) | {"smem_reserved_bytes": 0, "dot_rows": 16}
+    facts = dict(made.facts) | {"smem_reserved_bytes": 0, "dot_rows": 16, "panel_row_bytes": 0}
     memories = tuple(replace(m, granule_bytes=16) for m in made.memories)
     return replace(as_in_the_study(made), memories=memories, facts=tuple(facts.items()))
 

@@ -208,13 +208,14 @@ def _emit_branch(w: Writer, codes: list[RoleCode], first_group: int) -> None:
         verb = "shrink" if role.kind == "producer" else "grow"
         w.line(f"{verb}_registers<{role.registers}>();")
     if role.kind == "worker":
-        shift = f" - {first_group}" if first_group else ""
-        w.line(f"const i32 worker = group{shift};" if len(codes) > 1 else f"constexpr i32 worker = {_number(role)};")
+        shift = first_group - _number(role)
+        several = f"const i32 worker = group - {shift};" if shift else "const i32 worker = group;"
+        w.line(several if len(codes) > 1 else f"constexpr i32 worker = {_number(role)};")
     for at, (kind, name, _) in enumerate(codes[0].names):
         text = codes[-1].names[at][2]
         for k in reversed(range(len(codes) - 1)):
             if codes[k].names[at][2] != text:
-                text = f"worker == {k} ? {codes[k].names[at][2]} : {text}"
+                text = f"worker == {_number(codes[k].role)} ? {codes[k].names[at][2]} : {text}"
         w.line(f"const {kind} {name} = {text};")
     w.lines(codes[0].body)
 

@@ -165,6 +165,9 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
     """Two elements a register, in the value's home or (where it is only staged) in registers of its own."""
     w, layout = e.scope.writer, e.plan.layouts[value.name]
     count, held = layout.registers // 2, e.homes.of(value.name)
+    for dot in e.plan.dots.values():
+        if dot.row_operand.name == value.name:  # what lies beyond the end of the summed axis must not count
+            vector.overwrite_invalid(e.scope, made, dot.k_axis, "0")
     if held is None:
         held = Registers(e.scope.fresh(value.name + "_packed"), value.type.dtype, layout, packed=True)
         w.line(f"u32 {held.name}[{count}];")

@@ -83,7 +83,8 @@ def _make(
         if not fault:
             return made
         reasons.append(fault)
-        fallback = fallback or made
+        if made.source.shared_bytes <= MOST_SHARED_BYTES:
+            fallback = fallback or made
     if fallback is None:
         raise CompileError(
             NOT_COMPILED,
@@ -95,6 +96,7 @@ def _make(
     return fallback
 
 
+MOST_SHARED_BYTES = 227 * 1024
 MOST_TRIED = 4  # plans compiled before one with faults is taken
 
 
@@ -114,6 +116,8 @@ def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts
 def fault_of(made: CudaKernel) -> str:
     """What in the machine code is not as planned, "" where all is."""
     cubin = made.cubin
+    if made.source.shared_bytes > MOST_SHARED_BYTES:
+        return f"{made.source.shared_bytes} bytes of shared memory are needed"
     if cubin.serialised:
         return "products are serialised"
     return f"{cubin.spill_bytes} bytes are spilled" if cubin.spill_bytes else ""
