@@ -1,4 +1,4 @@
-// cuBLAS: products with every transposition against plain loops, vectors with strides, matrices copied in and out.
+// slow; cuBLAS: products with every transposition against plain loops, vectors with strides, matrices copied in and out.
 #include <cmath>
 #include <cublas_v2.h>
 

@@ -1,4 +1,4 @@
-// Inline PTX that programs write by hand: special registers, bit fields, wide products, float functions, memory, hints.
+// slow; Inline PTX that programs write by hand: special registers, bit fields, wide products, float functions, memory, hints.
 #include "check.h"
 
 __global__ void kernel(unsigned* u, unsigned long long* l, float* f, const unsigned* in) {

@@ -1,4 +1,4 @@
-// cuRAND: Philox's published answers, XORWOW's and MRG's jumps against plain steps, host against device, and moments.
+// slow; cuRAND: Philox's published answers, XORWOW's and MRG's jumps against plain steps, host against device, and moments.
 #include <cmath>
 #include <curand.h>
 #include <curand_kernel.h>

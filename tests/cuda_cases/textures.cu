@@ -1,4 +1,4 @@
-// Textures: objects over arrays, pitched and linear memory, the references of CUDA 11; point and linear filters,
+// slow; Textures: objects over arrays, pitched and linear memory, the references of CUDA 11; point and linear filters,
 // addressing modes, normalised reads, 3D, and surfaces.
 #include <cmath>
 
