@@ -1,0 +1,29 @@
+"""Errors of the GPU target that need no GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+import threadloom as tl
+from threadloom.errors import CompileError
+from threadloom.targets.cuda import launch
+from threadloom.targets.cuda.compile import DeviceTensor
+
+pytest.importorskip("cuda.bindings.nvrtc")
+
+
+@tl.kernel
+def doubled(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
+    for m in tl.grid("M"):
+        out[m, :] = x[m, :] * 2
+
+
+def test_no_plan_whose_code_is_as_planned(monkeypatch):
+    monkeypatch.setattr(launch, "MOST_SHARED_BYTES", -1)  # as if every plan took too much shared memory
+    monkeypatch.setattr(launch, "MOST_TRIED", 1)
+    kernel = doubled.tile()
+    given = {t.name: DeviceTensor(256, (64, 128), (128, 1)) for t in kernel.tensors}
+    with pytest.raises(CompileError) as caught:
+        launch.kernel_for(kernel, {"M": 64, "N": 128}, given)
+    assert caught.value.slug == "gpu-not-supported"
+    assert "bytes of shared memory are needed" in caught.value.why and caught.value.loc is not None
