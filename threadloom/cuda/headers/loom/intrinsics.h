@@ -121,6 +121,20 @@ LOOM_DEVICE float __uint2float_rd(unsigned x) { return __loom_to_float_down((dou
 LOOM_DEVICE float __uint2float_ru(unsigned x) { return __loom_to_float_up((double)x); }
 LOOM_DEVICE float __ll2float_rn(long long x) { return (float)x; }
 LOOM_DEVICE float __ull2float_rn(unsigned long long x) { return (float)x; }
+/* 64-bit integers to floating point with directed rounding: to nearest, then corrected by the exact difference. */
+#define LOOM_FROM_LONG(from, I, to, F)                                                                             \
+  LOOM_DEVICE int __loom_##from##_##to##_side(I x, F near) { /* sign of x - near */                                \
+    __int128 wide = (__int128)near;                                                                                \
+    return wide < (__int128)x ? 1 : wide > (__int128)x ? -1 : 0;                                                   \
+  }                                                                                                                \
+  LOOM_DEVICE F __##from##2##to##_rd(I x) { F r = (F)x; return __loom_##from##_##to##_side(x, r) < 0 ? __loom_next_down(r) : r; } \
+  LOOM_DEVICE F __##from##2##to##_ru(I x) { F r = (F)x; return __loom_##from##_##to##_side(x, r) > 0 ? __loom_next_up(r) : r; }   \
+  LOOM_DEVICE F __##from##2##to##_rz(I x) { return x < 0 ? __##from##2##to##_ru(x) : __##from##2##to##_rd(x); }
+LOOM_FROM_LONG(ll, long long, float, float)
+LOOM_FROM_LONG(ull, unsigned long long, float, float)
+LOOM_FROM_LONG(ll, long long, double, double)
+LOOM_FROM_LONG(ull, unsigned long long, double, double)
+#undef LOOM_FROM_LONG
 LOOM_DEVICE double __int2double_rn(int x) { return (double)x; }
 LOOM_DEVICE double __uint2double_rn(unsigned x) { return (double)x; }
 LOOM_DEVICE double __ll2double_rn(long long x) { return (double)x; }

@@ -29,6 +29,7 @@
 #include "execution.h"
 #include "atomics.h"
 #include "intrinsics.h"
+#include "simd.h"
 #endif
 #include "runtime_api.h"
 #include "texture_types.h"
