@@ -4,10 +4,10 @@
     after:   define void @k(ptr %x, i32 %grid.x, ...) { parallel blocks (...) { parallel threads (...) {...} } return }
 
 Needs: reducible control flow, everything inlined that can be (inline.py). Keeps: every leaf with its place; no code
-is duplicated. Steps: shared variables become values (shared_memory.py), control flow becomes a tree (structure.py), the
-tree becomes par in SSA form (rebuild_ssa.py), loops that count become `for` (raise_while_to_for.py).
+is duplicated. Steps: shared variables become values (shared_memory.py), control flow becomes a tree (structure.py),
+the tree becomes par in SSA form (rebuild_ssa.py). Loops stay `while`.
 
-Functions that stay functions get the calling thread's CONTEXT as first parameter and read indices from it.
+Functions that stay functions are raised by raise_functions.py.
 """
 
 from __future__ import annotations
