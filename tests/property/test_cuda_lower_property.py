@@ -107,7 +107,7 @@ def test_narrow_vectors_wherever_possible(seed: int) -> None:
     module = make_kernel(seed, warps=seed % 3 == 0)
     expected = _interpreted(module, seed)
     lowered = lower(module, without={"vectorize-threads"}).module
-    vectors = VectorizeThreads(width=4, worth_it=1e9).apply(lowered)
+    vectors = VectorizeThreads(width=4, worth_it=1e9, two_versions_ops=200 * (seed % 2)).apply(lowered)
     verify(vectors)
     assert np.array_equal(_interpreted(vectors, seed), expected)
     assert np.array_equal(_compiled(vectors, seed, optimize=seed % 2 == 0), expected)
@@ -116,6 +116,7 @@ def test_narrow_vectors_wherever_possible(seed: int) -> None:
 FOUND = {
     1317: "LLVM took a masked index for an affine one",
     1002: "x - x is uniform though x is not",
+    1068: "what an absent lane computes must not reach a mask",
 }
 
 

@@ -218,7 +218,7 @@ class RegionVectorizer(LeafVectorizer):
         kept = tuple(self.editor.fresh(f"{result.name}.left", self.vector_type(result.type)) for result in results)
         if not kept:
             return (), ()
-        leaves = self.editor.and_(lanes_in, self.inverted(on), "leaves")
+        leaves = self.both(lanes_in, self.inverted(on))
         blended = tuple(
             self.vector(self.blend(leaves, form, Lanes(old))) for form, old in zip(forms, kept, strict=True)
         )

@@ -87,7 +87,10 @@ class LaneBuilder:
         return self.editor.icmp("ne", bits, 0, "some.lane")
 
     def both(self, mask: Operand | None, other: Operand) -> Operand:
-        return other if mask is None else self.editor.and_(mask, other, "mask")
+        """A select: `and` would let what an absent lane has computed (poison) into the mask."""
+        if mask is None:
+            return other
+        return self.editor.select(mask, other, Const(self.vector_type(I1), "zeroinitializer"), name="mask")
 
     def inverted(self, mask: Operand) -> Operand:
         return self.editor.xor(mask, self.splat(Const(I1, "true")), "mask.not")

@@ -53,7 +53,9 @@ from threadloom.par.walk import arguments, results
 @dataclass(frozen=True, slots=True)
 class VectorizeThreads:
     width: int = 0  # lanes; 0: as many floats as this machine's registers hold
-    most_ops: int = 2500
+    most_ops: int = 2500  # of one loop over threads
+    most_ops_of_function: int = 4000  # all its vectorised loops together; LLVM's time grows with them
+    two_versions_ops: int = 200  # a larger body has no scalar version for what is left over, but a masked last chunk
     worth_it: float = 0.6  # the vector code must be estimated at less than this part of the scalar code
     name: str = "vectorize-threads"
 
@@ -65,15 +67,22 @@ class VectorizeThreads:
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)
+        spent = 0
 
         def change(op: Op) -> list[Op] | None:
+            nonlocal spent
             if not isinstance(op, Parallel) or op.level not in (Level.THREADS, Level.LANES):
                 return None
-            shapes = Shapes(op, memory)
-            if (reason := self._why_not(op, shapes, memory)) is not None:
+            shapes, size = Shapes(op, memory), sum(1 for _ in walk(op.body.ops))
+            reason = self._why_not(op, shapes, memory)
+            if reason is None and spent + size > self.most_ops_of_function:
+                reason = "the kernel is too large"
+            if reason is not None:
                 decline("loop over threads not vectorised here", reason, op.loc)
                 return None
-            return _vectorized(op, shapes, memory, editor, self._width())
+            spent += size
+            whole = size > self.two_versions_ops
+            return _vectorized(op, shapes, memory, editor, self._width(), whole)
 
         body = expand(function.body, change)
         return module if body == function.body else editor.finish(replace(function, body=body))
@@ -190,7 +199,8 @@ def _roots(operand: Operand, shapes: Shapes) -> set[str]:
     return {root.name for root in shapes.roots(operand)}
 
 
-def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int) -> list[Op]:
+def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, whole: bool) -> list[Op]:
+    """`whole`: one vector loop covers all threads, its lanes masked; else the last few threads run one by one."""
     vectorizer = RegionVectorizer(editor, width, shapes, memory.callee)
     lower, upper, x = op.lowers[-1], op.uppers[-1], op.ivs[-1]
     outer = tuple(editor.again(iv) for iv in op.ivs[:-1])
@@ -198,17 +208,27 @@ def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, wi
         vectorizer.forms[old.name] = vectorizer.form(new)
     chunk = editor.fresh("chunk", x.type)
     with editor.collect() as front:
-        full = editor.sdiv(editor.sub(upper, lower), width, "chunks")
-        rest = editor.add(lower, editor.mul(full, width, name="rest"), name="rest")
+        threads = editor.sub(upper, lower)
+        chunks = editor.sdiv(editor.add(threads, width - 1) if whole else threads, width, "chunks")
     with editor.collect() as body:
         body.extend(vectorizer.place_private())
         first = editor.add(lower, editor.mul(chunk, width), name=f"{x.name}.first")
         vectorizer.forms[x.name] = Steps(first, 1)
-        vectorizer.block(op.body.ops, None)
+        mask = None
+        if whole:
+            mask = editor.icmp("slt", vectorizer.lanes_of(x), vectorizer.splat(upper), "mask")
+        vectorizer.block(op.body.ops, mask)
     zero = const(x.type, 0)
-    vectors = Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], zero), (*op.uppers[:-1], full), Block(tuple(body)),
-                       op.schedule, op.loc)  # fmt: skip
-    left = replace(op, lowers=(*op.lowers[:-1], rest))
-    with editor.collect() as behind, editor.if_(editor.icmp("slt", rest, upper, "some.left")):
-        editor.ops.append(left)
-    return [*front, vectors, *behind]
+    vectors = Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], zero), (*op.uppers[:-1], chunks),
+                       Block(tuple(body)), op.schedule, op.loc)  # fmt: skip
+    return [*front, vectors, *([] if whole else _left_over(op, chunks, width, editor))]
+
+
+def _left_over(op: Parallel, chunks: Operand, width: int, editor: Editor) -> list[Op]:
+    """The threads that fill no vector, as they were."""
+    lower, upper = op.lowers[-1], op.uppers[-1]
+    with editor.collect() as ops:
+        rest = editor.add(lower, editor.mul(chunks, width, name="rest"), name="rest")
+        with editor.if_(editor.icmp("slt", rest, upper, "some.left")):
+            editor.ops.append(replace(op, lowers=(*op.lowers[:-1], rest)))
+    return ops
