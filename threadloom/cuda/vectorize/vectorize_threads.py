@@ -55,7 +55,7 @@ class VectorizeThreads:
     width: int = 0  # lanes; 0: as many floats as this machine's registers hold
     most_ops: int = 2500  # of one loop over threads
     most_ops_of_function: int = 4000  # all its vectorised loops together; LLVM's time grows with them
-    two_versions_ops: int = 200  # a larger body has no scalar version for what is left over, but a masked last chunk
+    two_versions_ops: int = 60  # a larger body has no scalar version for what is left over, but a masked last chunk
     worth_it: float = 0.6  # the vector code must be estimated at less than this part of the scalar code
     name: str = "vectorize-threads"
 
