@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from threadloom.cuda.vectorize.math import FUNCTIONS
 from threadloom.cuda.vectorize.shapes import Shapes
 from threadloom.par.ops import For, If, Leaf, Op, While
 from threadloom.par.result_types import scalar_of, size_bytes
@@ -17,6 +18,7 @@ from threadloom.par.walk import regions
 _TRIPS = 8.0
 _GATHER = 1.1  # per lane
 _ONE_BY_ONE = 3.0  # per lane: take out, call, put in
+_CALL, _VECTOR_CALL = 20.0, 50.0  # a mathematical function: of the C library, and in vectors of f64
 _STRAGGLERS = 1.6  # lanes that have left go along
 
 
@@ -62,6 +64,8 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one) -> Cost:
         return Cost(_ONE_BY_ONE * width, 2 * _ONE_BY_ONE * width)
     if op.result is not None and shapes.stride(op.result) is not None:
         return Cost(width, 1.0)
+    if op.opcode == "call" and op.attrs.callee in FUNCTIONS:
+        return Cost(_CALL * width, _VECTOR_CALL)
     return Cost(
         width, _registers(value, width) * (1.5 if op.opcode in ("fdiv", "sdiv", "udiv", "srem", "urem") else 1.0)
     )

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from threadloom.cuda.lower.effects import Memory, is_pure
 from threadloom.cuda.vectorize.lanes import Fields, Form, LaneBuilder, Lanes, Steps, Uniform
+from threadloom.cuda.vectorize.math import FUNCTIONS, LaneMath
 from threadloom.cuda.vectorize.shapes import Shapes
 from threadloom.errors import InternalError
 from threadloom.par.constants import const, int_value
@@ -54,6 +55,7 @@ class LeafVectorizer(LaneBuilder):
         super().__init__(editor, width)
         self.shapes, self._callee = shapes, callee
         self.forms: dict[str, Form] = {}
+        self.fast_math = has_fma()
 
     def form(self, operand: Operand) -> Form:
         if not isinstance(operand, Value):
@@ -207,7 +209,22 @@ class LeafVectorizer(LaneBuilder):
             return whole
         return self.editor.sub(left, self.editor.mul(whole, right), name=name)
 
+    def _math(self, op: Leaf, mask: Operand | None) -> Form:
+        """In vectors; where an argument lies outside the function's domain, one lane after the other."""
+        functions, x = LaneMath(self), self.lanes_of(op.operands[0])
+        outside = functions.outside(op.attrs.callee, x)
+        if outside is None:
+            return Lanes(functions.call(op.attrs.callee, x))
+        with self.editor.if_(self.any(self.both(mask, outside))) as branch:
+            slow = self._one_by_one(op, mask)
+            branch.yield_(self.vector(slow))
+            branch.otherwise()
+            branch.yield_(functions.call(op.attrs.callee, x))
+        return Lanes(branch.results[0])
+
     def _call(self, op: Leaf, mask: Operand | None) -> Form:
+        if op.attrs.callee in FUNCTIONS and self.fast_math:
+            return self._math(op, mask)
         base = op.attrs.callee.removeprefix("llvm.").rsplit(".", 1)[0]
         type_ = self.vector_type(op.result.type)
         same = all(operand.type == op.result.type for operand in op.operands)
@@ -317,6 +334,13 @@ class LeafVectorizer(LaneBuilder):
         return [self.editor.insert(vector, part, lane, "by.lane") for vector, part in zip(vectors, parts, strict=True)]
 
 
+def has_fma() -> bool:
+    """math.py needs it."""
+    from threadloom.targets.cpu.host import host_cpu
+
+    return host_cpu().has("fma") or host_cpu().target.triple.startswith("aarch64")
+
+
 def goes_one_by_one(op: Leaf, shapes: Shapes, memory: Memory) -> bool:
     """Vectors cannot do `op`: each lane runs it alone."""
     if op.opcode in ("atomicrmw", "cmpxchg") or (op.opcode in ("load", "store") and op.attrs.ordering):
@@ -327,6 +351,8 @@ def goes_one_by_one(op: Leaf, shapes: Shapes, memory: Memory) -> bool:
         return True
     if op.result is not None and shapes.stride(op.result) is not None:
         return False
+    if op.attrs.callee in FUNCTIONS:
+        return not has_fma()
     base = op.attrs.callee.removeprefix("llvm.").rsplit(".", 1)[0]
     known = base in _LANEWISE or base in _LANEWISE_WITH_FLAG or base.startswith(("fptosi.sat", "fptoui.sat"))
     return not (op.attrs.callee.startswith("llvm.") and known)
