@@ -35,7 +35,7 @@ class AxisRole:
     column: bool
     depth: bool
     narrowest_bytes: int  # of an element of the operands it is the depth of
-    contiguous: bool  # the innermost dimension of some tensor
+    contiguous: bool  # the innermost dimension of the largest tensor that it indexes
 
     @property
     def in_product(self) -> bool:
@@ -45,8 +45,7 @@ class AxisRole:
 def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
     """Every TILE axis that a loop cuts, grid first."""
     dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
-    accesses = [op for t in graph.tasks for op in t.ops if isinstance(op, Load | Store) and op.subscripts]
-    inner = {term.axis for op in accesses for term in op.subscripts[-1].terms if term.axis}
+    inner = _contiguous_axes(graph, whole)
     found: dict[str, AxisRole] = {}
     for loop in graph.loops:
         for loop_axis in loop.axes:
@@ -66,6 +65,25 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 contiguous=name in inner,
             )
     return list(found.values())
+
+
+def _contiguous_axes(graph: TaskGraph, whole: dict[str, int]) -> set[str]:
+    """Axes along which the most data they index lies in a row. A vector of one value per row does not make the rows
+    contiguous: what decides how a tile is cut is the largest tensor, one of them where several are as large."""
+    accesses = [op for t in graph.tasks for op in t.ops if isinstance(op, Load | Store) and op.subscripts]
+    found: set[str] = set()
+    largest: dict[str, int] = {}
+    for op in accesses:
+        used = {term.axis for subscript in op.subscripts for term in subscript.terms if term.axis}
+        innermost = {term.axis for term in op.subscripts[-1].terms if term.axis}
+        elements = math.prod(max(1, whole[a]) for a in used)
+        for axis in used:
+            if elements > largest.get(axis, 0):
+                largest[axis] = elements
+                found.discard(axis)
+            if elements == largest[axis] and axis in innermost:
+                found.add(axis)
+    return found
 
 
 def partitions(graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False) -> Iterator[Partition]:

@@ -64,3 +64,12 @@ def chunk_scan(
             weights = tl.cast(tl.cast(cb[m, k], tl.f32) * factor, cb.dtype)
             acc += tl.dot(weights, x[k, n])
         out[m, n] = acc
+
+
+@tl.kernel
+def weighted_sums(x: tl.Tensor["M", "N", tl.f32], weight: tl.Tensor["M", tl.f32]) -> tl.Tensor["M", tl.f32]:
+    for m in tl.grid("M"):
+        total = tl.zeros(m)
+        for n in tl.stream("N"):
+            total += tl.sum(x[m, n], n)
+        out[m] = total * weight[m]

@@ -53,3 +53,10 @@ def test_nothing_is_cut_where_nothing_is_late():
     graph = build_task_graph(kernels.softmax.tile(T=f32))
     assert cut_late_inputs(graph) is graph
     assert coalesce_accumulators(graph) is graph
+
+
+def test_a_value_per_row_does_not_make_tiles_of_many_rows():
+    """4096 rows spread over all 132 SMs, although `weight` and `out` lie in a row along M."""
+    chosen = plan(kernels.weighted_sums.tile(), {"M": 4096, "N": 32000}, "h200").best
+    rows = next(t.extent for t in chosen.partition.tiles if t.axis == "m")
+    assert 4096 // rows >= 120

@@ -1,0 +1,65 @@
+"""Bulk copies cut at the tensor's edges only: a tile that ends inside the tensor may not leave by one.
+
+Found on an H200: rows of one expert of grouped_matmul were overwritten by the last tile of the expert before it.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import threadloom as tl
+from threadloom.examples.grouped_matmul import grouped_matmul
+from threadloom.machine.devices import device
+from threadloom.sched import placement
+from threadloom.sched.ops import Issue
+from threadloom.sched.search import plan
+from threadloom.sched.simulate_tiles import simulate_tiles
+from threadloom.task.ops import Kind, Method
+
+E, M, K, N = 2, 256, 64, 64
+
+
+def bound_call():
+    rng = np.random.default_rng(3)
+    a, w = rng.standard_normal((M, K)).astype(np.float16), rng.standard_normal((E, K, N)).astype(np.float16)
+    return grouped_matmul.bind(a, w, np.array([0, 100, M], np.int32))
+
+
+def results(call):
+    """(method of the store, the simulated output for some adversaries)"""
+    program = plan(call.kernel, call.dims, "h200", limit_s=0.3).best
+    stores = {t.name for t in program.graph.tasks if t.kind is Kind.STORE}
+    (method,) = {i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and i.task in stores}
+    start = {t.name: np.array(call.arrays[t.name]) for t in call.kernel.tensors}
+    simulated = simulate_tiles(program, start, call.scalars, call.dims, device("h200"))
+    return method, [made["out"] for _, made in islice(simulated, 2)]
+
+
+def test_tiles_between_bounds_leave_element_by_element():
+    call = bound_call()
+    method, outputs = results(call)
+    assert method is Method.LOAD_STORE
+    a, w = (call.arrays[x].astype(np.float64) for x in "aw")
+    want = np.concatenate([a[:100] @ w[0], a[100:] @ w[1]])
+    for out in outputs:
+        assert np.abs(out.astype(np.float64) - want).max() < 0.1
+
+
+def test_the_simulator_sees_a_store_beyond_the_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(placement, "is_bounded", lambda axis, graph: False)
+    method, outputs = results(bound_call())
+    assert method is Method.BULK_COPY
+    assert all(np.isnan(out[100:].astype(np.float32)).any() for out in outputs)
+
+
+def test_whole_tiles_still_leave_by_bulk_copies():
+    a = np.zeros((M, K), np.float16)
+    from threadloom.examples.matmul import matmul
+
+    kernel = matmul.tile(T=tl.f16)
+    program = plan(kernel, {"M": M, "K": K, "N": 256}, "h200", limit_s=0.3).best
+    methods = {i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and "store" in i.task}
+    assert methods == {Method.BULK_COPY}, a.shape
