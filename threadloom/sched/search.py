@@ -318,6 +318,6 @@ def _nowhere(graph: TaskGraph, device: Device, rejected: list[Rejected]) -> Comp
         FITS_NOWHERE,
         f"kernel {graph.kernel.name} fits no tile on {device.name}",
         why=f"the smallest of {len(rejected)} tiles ({tile or 'no axis is cut'}): {reason}; it has {numbers}",
-        try_="a whole (uncut) axis that is shorter, a narrower element type, or another device",
+        try_="a stream over the long axis in place of taking it whole, a narrower element type, or another device",
         loc=graph.kernel.loc,
     )
