@@ -224,16 +224,22 @@ def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], si
             computed = any(t.value is not None and t.value.type.axes for t in s.terms)
             if computed or len(tiled) > 1 or any(t.coefficient != 1 for t in tiled):
                 return False
+            if tiled and is_bounded(tiled[0].axis, graph):
+                return False
             if tiled and not (_whole_tiles(tiled[0].axis, sizes) or ends_with(s, dim, tiled[0].axis, graph)):
                 return False
     return True
 
 
+def is_bounded(axis: str, graph: TaskGraph) -> bool:
+    """Whether a loop cuts `axis` between bounds of its own: its last tile may then end anywhere."""
+    return any(a.axis.name == axis and (a.start, a.stop) != (None, None) for loop in graph.loops for a in loop.axes)
+
+
 def ends_with(subscript: Subscript, dim: Dim, axis: str, graph: TaskGraph) -> bool:
     """Whether positions beyond the end of `axis` lie outside of the tensor too."""
-    bounded = {a.axis.name for loop in graph.loops for a in loop.axes if a.start is not None or a.stop is not None}
     own = next(a.dim for a in graph.kernel.axes if a.name == axis)
-    return len(subscript.terms) == 1 and not subscript.offset and own == dim and axis not in bounded
+    return len(subscript.terms) == 1 and not subscript.offset and own == dim and not is_bounded(axis, graph)
 
 
 def _whole_tiles(axis: str, sizes: Sizes) -> bool:

@@ -3,6 +3,9 @@
 before: an sProgram, inputs, dims. after: the outputs that the program's EUs computed, in the worst orders that the
 adversaries of `simulate_values.py` find. The task graph is first walked in its own order to learn trip counts, index
 ranges, scalar values and false guards of every task instance.
+
+A store by bulk copies writes whole tiles, cut at the tensor's edges only: what it writes beyond the tile's own end
+holds garbage here, and it lands last, because nothing orders EUs.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import Device
 from threadloom.sched.adversaries import Adversary, adversaries
 from threadloom.sched.check_trips import repeats
-from threadloom.sched.ops import SProgram
+from threadloom.sched.ops import Issue, SProgram
 from threadloom.sched.semantics import Places, TaskInstance, Trips
 from threadloom.sched.simulate_values import ALL, Cells, Content, Outcome, Simulation
 from threadloom.task.interp import _Graph
-from threadloom.task.ops import Loop, STask, TaskGraph
-from threadloom.tile.interp import Run, convert, run_op
+from threadloom.task.ops import Loop, Method, STask, TaskGraph
+from threadloom.tile.interp import Run, convert, index_arrays, run_op
+from threadloom.tile.ops import Store
 
 Arrays = Mapping[str, np.ndarray]
 Scalars = Mapping[str, float | int | bool]
@@ -106,6 +110,10 @@ class TileExecutor:
         self.tasks = {task.name: task for task in program.graph.tasks}
         self.places = Places(program)
         self.split = {t.axis: t.worker_extent for t in program.partition.tiles if t.worker_extent < t.extent}
+        self.extents = {t.axis: t.worker_extent for t in program.partition.tiles}
+        issues = [i for s in program.sections for i in s.instrs if isinstance(i, Issue)]
+        self.bulk = {i.task for i in issues if i.method is Method.BULK_COPY}
+        self.overruns: list[tuple[str, tuple[np.ndarray, ...]]] = []  # (tensor, indices) written beyond tiles' ends
 
     def run(self, who: TaskInstance, part: int, inputs: dict[str, Cells]) -> dict[str, Content]:
         task, situation = self.tasks[who.task], self.walk.situations[who]
@@ -118,7 +126,25 @@ class TileExecutor:
             run.values[value] = self._assemble(value, cells, situation, part)
         for op in task.ops:
             run_op(run, op)
+            if isinstance(op, Store) and task.name in self.bulk:
+                self._note_overrun(op)
         return {value: run.values[value] for value in task.writes}
+
+    def _note_overrun(self, op: Store) -> None:
+        """Where the whole tile lies in the tensor but its valid part does not."""
+        run, axes = self.run_, op.value.type.axes
+        valid = {a: run.ranges[a] for a in axes}
+        run.ranges.update({a: (first, max(stop, first + self.extents.get(a, 0))) for a, (first, stop) in valid.items()})
+        found = [np.asarray(x) for x in np.broadcast_arrays(*index_arrays(run, op.subscripts, axes))]
+        beyond = np.zeros(found[0].shape, bool)
+        for k, axis in enumerate(axes):
+            along = np.arange(found[0].shape[k]) >= valid[axis][1] - valid[axis][0]
+            beyond |= along.reshape([-1 if k == j else 1 for j in range(len(axes))])
+        for index, size in zip(found, run.tensors[op.tensor].shape, strict=True):
+            beyond &= (index >= 0) & (index < size)
+        run.ranges.update(valid)
+        if beyond.any():
+            self.overruns.append((op.tensor, tuple(index[beyond] for index in found)))
 
     def _part(self, ranges: dict[str, tuple[int, int]], part: int) -> dict[str, tuple[int, int]]:
         """The index ranges of one worker's share."""
@@ -193,6 +219,7 @@ def _outcome(
     walks: list[Walk],
     adversary: Adversary,
 ) -> Outcome:
+    overruns: list[tuple[str, tuple[np.ndarray, ...]]] = []
     for walk in walks:
         if walk.tiles == 0:
             continue
@@ -204,4 +231,7 @@ def _outcome(
         outcome = simulation.run(adversary)
         if not outcome.right:
             return outcome
+        overruns += executor.overruns
+    for tensor, indices in overruns:
+        tensors[tensor][indices] = np.array(np.nan).astype(tensors[tensor].dtype)
     return Outcome("right", "", str(adversary))

@@ -305,7 +305,7 @@ def _rounded_operand(run: Run, value: Value) -> np.ndarray:
 # ---------------------------------------------------------------- memory
 
 
-def _index_arrays(run: Run, subscripts: tuple[Subscript, ...], axes: tuple[str, ...]) -> list[np.ndarray]:
+def index_arrays(run: Run, subscripts: tuple[Subscript, ...], axes: tuple[str, ...]) -> list[np.ndarray]:
     """One integer array per dimension, all broadcast to the tile over `axes`."""
     found = []
     for subscript in subscripts:
@@ -341,7 +341,7 @@ def _load(run: Run, op: Load) -> np.ndarray:
     tensor = run.tensors[op.tensor]
     axes = op.result.type.axes
     shape = tuple(run.ranges[a][1] - run.ranges[a][0] for a in axes)
-    indices = _index_arrays(run, op.subscripts, axes)
+    indices = index_arrays(run, op.subscripts, axes)
     inside = np.asarray(True)
     for index, extent in zip(indices, tensor.shape, strict=True):
         inside = inside & (index >= 0) & (index < extent)
@@ -357,7 +357,7 @@ def _store(run: Run, op: Store | AtomicAdd) -> None:
     tensor = run.tensors[op.tensor]
     axes = subscript_axes(run, op.subscripts)
     shape = tuple(run.ranges[a][1] - run.ranges[a][0] for a in axes)
-    indices = [np.broadcast_to(i, shape) for i in _index_arrays(run, op.subscripts, axes)]
+    indices = [np.broadcast_to(i, shape) for i in index_arrays(run, op.subscripts, axes)]
     value = np.broadcast_to(_spread(run.get(op.value), op.value.type.axes, axes), shape)
     inside = np.ones(shape, bool)
     for index, extent in zip(indices, tensor.shape, strict=True):
