@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 
+from threadloom.comparison import compare
 from threadloom.dtypes import ALL, numpy_dtype
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
 from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
 from threadloom.tile.ops import Access
-from threadloom.tolerance import bound, worst_error
 
 FOLDER = Path(__file__).resolve().parent.parent / "threadloom" / "examples"
 WATCHDOG = ("LOOM_WATCHDOG=20000000",)
@@ -99,11 +99,9 @@ def main() -> None:
                 wanted = reference(**arguments)
                 wanted = wanted if isinstance(wanted, tuple) else (wanted,)
                 verdict = "right"
-                for ours, want in zip(got.values(), wanted, strict=True):
-                    scale = float(np.abs(np.asarray(want, np.float64)).max(initial=0))
-                    error, limit = worst_error(ours, want), bound(case[2], max(case[1].values()), scale)
-                    if not error <= limit:
-                        verdict = f"WRONG: {error:.3g} > {limit:.3g}"
+                for found in compare(call.kernel, call.dims, got, dict(zip(got, wanted, strict=True))):
+                    if not found.holds:
+                        verdict = f"WRONG: {found.error:.3g} > {found.bound:.3g}"
                 verdict += f"; {fault_of(kernel)}" if fault_of(kernel) else ""
             wrong += verdict != "right"
             print(f"{label}: {verdict}", flush=True)

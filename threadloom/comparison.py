@@ -8,8 +8,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from threadloom.tile.ops import Access, Block, Dot, Grid, If, Kernel, Reduce, Scan, Stream
-from threadloom.tolerance import bound, worst_error
+from threadloom.dtypes import Dtype, f32, tf32
+from threadloom.tile.functions import TABLE, Cost
+from threadloom.tile.ops import (
+    Access,
+    AtomicAdd,
+    Block,
+    Cast,
+    Dot,
+    Grid,
+    If,
+    Kernel,
+    Map,
+    Op,
+    Reduce,
+    Scan,
+    Store,
+    Stream,
+    Yield,
+)
+from threadloom.tile.uses import results, walk
+from threadloom.tolerance import EPS, bound, worst_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +47,68 @@ class Comparison:
 def compare(
     kernel: Kernel, dims: Mapping[str, int], results: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
 ) -> list[Comparison]:
-    """Compare outputs by name; the tolerance follows from dtype, longest reduction and magnitude of the reference."""
-    length = longest_reduction(kernel, dims)
+    """Compare outputs by name; the tolerance follows from the kernel and the magnitude of the reference."""
     compared = []
     for tensor in kernel.tensors:
         if tensor.access is Access.IN:
             continue
         want = np.asarray(reference[tensor.name], np.float64)
-        finite = np.abs(want[np.isfinite(want)])
-        scale = float(finite.max(initial=0.0))
         error = worst_error(results[tensor.name], want)
-        compared.append(Comparison(tensor.name, error, bound(tensor.dtype.name, length, scale)))
+        compared.append(Comparison(tensor.name, error, tolerance(kernel, dims, tensor.dtype, want)))
     return compared
+
+
+def tolerance(kernel: Kernel, dims: Mapping[str, int], dtype: Dtype, reference: np.ndarray) -> float:
+    """How far an output of `dtype` may lie from `reference` [float64]: the table for this kernel's longest reduction,
+    the narrow values in it and the type that it sums in."""
+    finite = np.abs(reference[np.isfinite(reference)])
+    narrow = [value.name for value in roundings(kernel)]
+    sums = [value.name for value in (*narrow_sums(kernel), *_plain_floats(kernel))]
+    accumulator = max(sums, key=EPS.__getitem__, default=None)
+    scale = float(finite.max(initial=0.0))
+    return bound(dtype.name, longest_reduction(kernel, dims), scale, narrow, accumulator)
+
+
+def roundings(kernel: Kernel) -> list[Dtype]:
+    """The type of every narrow value that the kernel rounds on its way to what it stores (whose own rounding is the
+    output's), and of the operands that its products round."""
+    ops = list(walk(kernel.body))
+    stored = {op.value for op in ops if isinstance(op, Store)}
+    found = [op.result.type.dtype for op in ops if _rounds(op) and op.result not in stored]
+    for op in ops:
+        if isinstance(op, Dot):
+            found += [v.type.dtype for v in (op.a, op.b) if v.type.dtype is tf32]
+    return found
+
+
+def narrow_sums(kernel: Kernel) -> list[Dtype]:
+    """The narrow types in which the kernel itself sums over iterations: a carried f16, an f16 that is added to."""
+    ops = list(walk(kernel.body))
+    makers = {op.result: op for op in ops if isinstance(op, Map | Cast)}
+    found = [t.dtype for op in ops if isinstance(op, AtomicAdd) for t in kernel.tensors if t.name == op.tensor]
+    for op in ops:
+        if isinstance(op, Stream):
+            ends = op.body.ops[-1].values if isinstance(op.body.ops[-1], Yield) else ()
+            found += [value.type.dtype for value in ends if value in makers and _rounds(makers[value])]
+    return [dtype for dtype in found if _is_narrow(dtype)]
+
+
+def _plain_floats(kernel: Kernel) -> set[Dtype]:
+    """f32 where anything is computed in it, also on the way to an f64."""
+    return {v.type.dtype for op in walk(kernel.body) for v in results(op) if v.type.dtype is f32}
+
+
+def _rounds(op: Op) -> bool:
+    """Whether the result of elementwise code is a narrow float that need not be its operands' exact value."""
+    if isinstance(op, Map):
+        return _is_narrow(op.result.type.dtype) and TABLE[op.fn].cost is not Cost.ALU
+    if isinstance(op, Cast):
+        return _is_narrow(op.result.type.dtype) and op.arg.type.dtype.bits >= op.result.type.dtype.bits
+    return False
+
+
+def _is_narrow(dtype: Dtype) -> bool:
+    return dtype.is_float and dtype.bits < f32.bits
 
 
 def longest_reduction(kernel: Kernel, dims: Mapping[str, int]) -> int:

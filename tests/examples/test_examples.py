@@ -12,7 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from threadloom.comparison import compare
 from threadloom.dtypes import ALL, numpy_dtype
+from threadloom.lang.bind import Call
+from threadloom.tile.ops import Access
 from threadloom.tolerance import bound, worst_error
 
 FOLDER = Path(__file__).parents[2] / "examples"
@@ -30,26 +33,33 @@ def test_example(name: str, shape: dict[str, int]):
     rng = np.random.default_rng(0)
     arguments = module.inputs(rng, **shape)
     want = module.reference(**arguments)
-    check(kernel(**arguments), want, shape)
-    check(kernel.interpret(**arguments, tiles=1), want, shape)
-    check(kernel.interpret(**arguments, tiles=2, exact=True), want, shape, "f64")
+    call = kernel.bind(**arguments)
+    check(call, kernel(**arguments), want)
+    check(call, kernel.interpret(**arguments, tiles=1), want)
+    for ours, reference in pairs(kernel.interpret(**arguments, tiles=2, exact=True), want):
+        scale = float(np.abs(np.asarray(reference, np.float64)).max(initial=0))
+        assert worst_error(ours, reference) <= bound("f64", max(shape.values()), scale)
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("name", NAMES)
 def test_example_in_narrow_floats(name: str, dtype: str):
     module = importlib.import_module(f"threadloom.examples.{name}")
-    shape = module.SHAPES[0]
-    arguments = module.inputs(np.random.default_rng(0), **shape, dtype=numpy_dtype(ALL[dtype]))
-    check(getattr(module, name)(**arguments), module.reference(**arguments), shape, dtype)
+    arguments = module.inputs(np.random.default_rng(0), **module.SHAPES[0], dtype=numpy_dtype(ALL[dtype]))
+    kernel = getattr(module, name)
+    check(kernel.bind(**arguments), kernel(**arguments), module.reference(**arguments))
 
 
-def check(got: object, want: object, shape: dict[str, int], dtype: str = "") -> None:
+def check(call: Call, got: object, want: object) -> None:
+    outputs = [t.name for t in call.kernel.tensors if t.access is not Access.IN]
+    ours, references = (dict(zip(outputs, side, strict=True)) for side in zip(*pairs(got, want), strict=True))
+    found = compare(call.kernel, call.dims, ours, references)
+    assert all(c.holds for c in found), found
+
+
+def pairs(got: object, want: object) -> list[tuple[np.ndarray, np.ndarray]]:
     got, want = (x if isinstance(x, tuple) else (x,) for x in (got, want))
-    for ours, reference in zip(got, want, strict=True):
-        name = dtype or next(t.name for t in ALL.values() if numpy_dtype(t) == ours.dtype)
-        scale = float(np.abs(np.asarray(reference, np.float64)).max(initial=0))
-        assert worst_error(ours, reference) <= bound(name, max(shape.values()), scale)
+    return list(zip(got, want, strict=True))
 
 
 @pytest.mark.parametrize(("name", "limit"), [("matmul", 12), ("flash_attention", 40)])

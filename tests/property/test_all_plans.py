@@ -12,6 +12,7 @@ import pytest
 
 from threadloom.cli.inputs import bound_call, make_inputs, planning_problem
 from threadloom.cli.kernel_argument import choose, example_names
+from threadloom.comparison import tolerance
 from threadloom.errors import CompileError
 from threadloom.lang.bind import Call
 from threadloom.launch import logical_arrays
@@ -28,7 +29,7 @@ from threadloom.sched.survivors import try_mutants
 from threadloom.sched.text import parse, print_program
 from threadloom.tile.interp import interpret
 from threadloom.tile.ops import Access
-from threadloom.tolerance import bound, worst_error
+from threadloom.tolerance import worst_error
 
 DEVICES = ("h100", "h200", "a100", "b200", "mi300x", "cpu")
 # Sites of one operator that the default suite tries; the slow one tries all.
@@ -93,13 +94,11 @@ def test_values_are_right_in_the_worst_orders(name, target):
     wanted = {key: np.array(array) for key, array in start.items()}
     interpret(call.kernel, wanted, call.scalars, call.dims, {t.axis: t.extent for t in program.partition.tiles})
     outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
-    longest = max(call.dims.values(), default=1)
     results = simulate_tiles(program, start, call.scalars, call.dims, machine, random_ones=1)
     for outcome, made in itertools.islice(results, 0, None, 5 if target == "h200" else 1):
         assert outcome.right, str(outcome)
         for tensor in outputs:
-            scale = float(np.abs(np.nan_to_num(wanted[tensor.name].astype(np.float64))).max(initial=0.0))
-            allowed = bound(tensor.dtype.name, longest, scale)
+            allowed = tolerance(call.kernel, call.dims, tensor.dtype, wanted[tensor.name].astype(np.float64))
             assert worst_error(made[tensor.name], wanted[tensor.name]) <= allowed, str(outcome)
 
 

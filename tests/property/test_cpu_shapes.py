@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from cpu_run import run_compiled
 
+from threadloom.comparison import tolerance
 from threadloom.errors import CompileError
 from threadloom.targets.cpu.host import enable_amx, host_cpu
 from threadloom.targets.cpu.schedule import AMX, AVX2, AVX512, Target
-from threadloom.tile.ops import AxisKind
-from threadloom.tolerance import bound, worst_error
+from threadloom.tile.ops import Access, AxisKind
+from threadloom.tolerance import worst_error
 
 FOLDER = Path(importlib.import_module("threadloom.examples").__path__[0])
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_"))
@@ -72,12 +73,13 @@ def compare(
 ) -> None:
     module = importlib.import_module(f"threadloom.examples.{name}")
     want = module.reference(**arguments)
-    results = run_compiled(getattr(module, name).bind(**arguments), target, tiles=tiles)
+    call = getattr(module, name).bind(**arguments)
+    results = run_compiled(call, target, tiles=tiles)
+    outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
     said = f"{name} {shape} {tiles} {np.dtype(dtype)} {target.vector_bytes} bytes {sorted(target.tile_dtypes)}"
-    for got, reference in zip(results, want if isinstance(want, tuple) else (want,), strict=True):
+    for tensor, got, reference in zip(outputs, results, want if isinstance(want, tuple) else (want,), strict=True):
         finite = np.isfinite(reference)
-        scale = float(np.abs(reference[finite]).max(initial=0))
-        limit = bound("f32" if dtype is np.float32 else "bf16", max(shape.values()), scale)
+        limit = tolerance(call.kernel, call.dims, tensor.dtype, np.asarray(reference, np.float64))
         got = np.asarray(got, np.float64)
         assert worst_error(np.where(finite, got, 0), np.where(finite, reference, 0)) <= limit, said
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from generators.tile_programs import WIDE, Program, program, report
 
+from threadloom.comparison import tolerance
 from threadloom.launch import logical_arrays
 from threadloom.task.build import GRANULARITIES, build_task_graph
 from threadloom.task.interp import interpret_graph
@@ -16,7 +17,7 @@ from threadloom.tile.canonicalize import canonicalize
 from threadloom.tile.interp import interpret
 from threadloom.tile.text import parse_text, print_kernel
 from threadloom.tile.verify import verify
-from threadloom.tolerance import bound, worst_error
+from threadloom.tolerance import worst_error
 
 KEPT: list[int] = []  # seeds that once failed
 
@@ -27,9 +28,8 @@ def check(p: Program) -> None:
     assert worst_error(cut, exact) <= 1e-12, "the result depends on the cut"
     call = p.kernel.bind(**p.arguments)
     want = p.kernel.interpret(**p.arguments, tiles=p.tiles)
-    dtype = call.kernel.tensors[-1].dtype.name
-    lowest = max((dtype, *p.dtypes()), key=lambda d: bound(d, 1))
-    assert worst_error(want, exact) <= bound(lowest, p.reduction_length, 4.0), "rounding errors are too large"
+    allowed = tolerance(call.kernel, call.dims, call.kernel.tensors[-1].dtype, exact)
+    assert worst_error(want, exact) <= allowed, "rounding errors are too large"
     assert parse_text(print_kernel(call.kernel, locations=True)) == call.kernel
     simple = canonicalize(call.kernel)
     verify(simple)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from cpu_run import run_compiled
 
-from threadloom.dtypes import ALL, numpy_dtype
+from threadloom.comparison import compare
 from threadloom.targets.cpu.host import host_cpu
 from threadloom.targets.cpu.schedule import AVX2, AVX512, Target
-from threadloom.tolerance import bound, worst_error
+from threadloom.tile.ops import Access
 
 FOLDER = Path(importlib.import_module("threadloom.examples").__path__[0])
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_"))
@@ -50,7 +50,6 @@ def check(name: str, shape: dict[str, int], width: str) -> None:
     want = want if isinstance(want, tuple) else (want,)
     call = getattr(module, name).bind(**arguments)
     got = run_compiled(call, target_or_skip(width), extent=16 if width == "avx2" else 64)
-    for ours, reference in zip(got, want, strict=True):
-        dtype = next(t.name for t in ALL.values() if numpy_dtype(t) == ours.dtype)
-        scale = float(np.abs(np.asarray(reference, np.float64)).max(initial=0))
-        assert worst_error(ours, reference) <= bound(dtype, max(shape.values()), scale)
+    outputs = [t.name for t in call.kernel.tensors if t.access is not Access.IN]
+    found = compare(call.kernel, call.dims, dict(zip(outputs, got, strict=True)), dict(zip(outputs, want, strict=True)))
+    assert all(c.holds for c in found), found

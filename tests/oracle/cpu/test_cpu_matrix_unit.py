@@ -10,12 +10,13 @@ import pytest
 from cpu_run import plain_schedule, run_compiled
 
 import threadloom as tl
+from threadloom.comparison import tolerance
 from threadloom.targets.cpu.compile import form_for, lower
 from threadloom.targets.cpu.emit import emit_llvm
 from threadloom.targets.cpu.host import SAPPHIRE_RAPIDS, enable_amx
 from threadloom.targets.cpu.jit import compile_assembly
 from threadloom.targets.cpu.schedule import AMX, AVX512
-from threadloom.tolerance import bound, worst_error
+from threadloom.tolerance import worst_error
 
 
 @tl.kernel
@@ -73,9 +74,7 @@ def test_products(name: str, size: tuple[int, int, int]):
     call = KERNELS[name].bind(**given)
     (got,) = run_compiled(call, AMX, tiles={"m": 64, "n": 96, "k": 48})
     want = KERNELS[name].interpret(**given, exact=True)
-    scale = float(np.abs(want).max(initial=0))
-    limit = bound("bf16" if name == "scaled_operand" else "f32", max(1, size[2]), scale)
-    assert np.abs(got - want).max(initial=0) <= limit
+    assert np.abs(got - want).max(initial=0) <= tolerance(call.kernel, call.dims, tl.f32, want)
 
 
 def test_what_is_emitted():
@@ -94,7 +93,7 @@ def test_examples_in_bf16(name: str):
         pytest.skip("this machine has no AMX, or does not lend it")
     module = importlib.import_module(f"threadloom.examples.{name}")
     given = module.inputs(np.random.default_rng(0), **module.SHAPES[0], dtype=ml_dtypes.bfloat16)
-    (got,) = run_compiled(getattr(module, name).bind(**given), AMX, extent=32)
+    call = getattr(module, name).bind(**given)
+    (got,) = run_compiled(call, AMX, extent=32)
     want = module.reference(**given)
-    scale = float(np.abs(want).max())
-    assert worst_error(got, want) <= bound("bf16", max(module.SHAPES[0].values()), scale)
+    assert worst_error(got, want) <= tolerance(call.kernel, call.dims, tl.bf16, want)
