@@ -24,6 +24,7 @@ _RECORDS = (
     Decision("prefetch_rows", "how many rows ahead streaming code fetches on a core", hint=True),
     Decision("pack", "operand of a product that is copied into panels on a core", hint=True),
     Decision("unpacked", "operand of a product that is read where it lies on a core", hint=True),
+    Decision("share_packing", "tensor that cores pack once, before the grid, for all tiles that read it", hint=True),
     Decision(
         "schedule", "static: tile i goes to EU i mod n or to a block of tiles; dynamic: a shared counter", hint=False
     ),

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 
 from threadloom.sched.candidate import Candidate, Context
+from threadloom.sched.inter import grid_axes
 from threadloom.sched.placement import LOADS, STORES
 from threadloom.sched.sizes import dim_extent
-from threadloom.tile.ops import Store
+from threadloom.task.ops import Method
+from threadloom.tile.ops import Load, Store
+
+MOST_SHARED_BYTES = 256 << 20  # of a tensor whose packed copy tiles of the grid share
 
 
 def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
@@ -23,6 +27,7 @@ def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...
         decisions.append(("register_vectors", str(device.fact("register_vectors"))))
     if device.arch == "cpu":
         decisions += [("nontemporal", name) for name in _streamed_outputs(context)]
+        decisions += [("share_packing", name) for name in _packed_for_many(made)]
         decisions += [("accumulate_in_output", name) for name in _plain_accumulators(context)]
     return _ahead(made, context) if device.arch == "cpu" and graph.tasks else (), tuple(decisions)
 
@@ -37,6 +42,23 @@ def _streamed_outputs(context: Context) -> list[str]:
     limit = context.device.memory("l3").capacity_bytes.value
     stored = [op.tensor for t in context.graph.tasks if t.kind in STORES for op in t.ops if isinstance(op, Store)]
     return [name for name in dict.fromkeys(stored) if _tensor_bytes(context, name) > limit]
+
+
+def _packed_for_many(made: Candidate) -> list[str]:
+    """Tensors that are packed for products, of which several tiles of the grid read the same part. Copies of large ones
+    would cost more memory than they are worth."""
+    context = made.context
+    found = []
+    for task in context.graph.tasks:
+        if task.kind not in LOADS or made.placement.units[task.name].method is not Method.PACK:
+            continue
+        for op in task.ops:
+            if isinstance(op, Load) and _tensor_bytes(context, op.tensor) <= MOST_SHARED_BYTES:
+                used = {term.axis for subscript in op.subscripts for term in subscript.terms}
+                others = [axis for axis in grid_axes(context.graph) if axis not in used]
+                if math.prod(made.sizes.tiles_of(axis) for axis in others) > 1:
+                    found.append(op.tensor)
+    return list(dict.fromkeys(found))
 
 
 def _plain_accumulators(context: Context) -> list[str]:

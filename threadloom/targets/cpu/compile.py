@@ -55,6 +55,7 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
     partition = program.partition
     decisions = program.decisions
     kernel = program.graph.kernel
+    serial = _is_serial(program)
     tiled = {axis.name for axis in kernel.axes if axis.kind is AxisKind.TILE}
     return CpuSchedule(
         kernel,
@@ -63,11 +64,12 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
         partition.sequential,
         partition.group,
         partition.longest_first,
-        _is_serial(program),
+        serial,
         frozenset(value for key, value in decisions if key == "nontemporal"),
         max((int(value) for key, value in decisions if key == "prefetch_rows"), default=0),
         frozenset(value for key, value in decisions if key == "pack"),
         frozenset(value for key, value in decisions if key == "unpacked"),
+        frozenset(value for key, value in decisions if key == "share_packing" and not serial),
     )
 
 

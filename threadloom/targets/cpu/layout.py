@@ -47,9 +47,12 @@ class Layout:
 
     @property
     def panel_elems(self) -> int:
-        """Elements from one panel to the next; two lines more where panels would all start in the same cache sets."""
+        """Elements from one panel to the next; two lines more where panels would all start in the same cache sets.
+        Panels of no whole lines end with two more: whole vectors are stored at their last row."""
         plain = math.prod(self.sizes[:-1]) * self.row_elems
         line = LINE_BYTES // size_bytes(self.element)
+        if self.panel % line:
+            plain = -(-plain // line) * line + 2 * line
         return plain + 2 * line if self.panel and plain % (8 * line) == 0 else plain
 
     @property

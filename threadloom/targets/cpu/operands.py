@@ -213,14 +213,18 @@ class OperandPlanner:
         if self._in_place(value) and self._rows_in_place(value, panels):
             return InPlace(planner.uses.definitions[value.name])
         unit = next((unit for unit in units if unit in value.type.axes), sum_axis)
+        if unit == sum_axis and len(value.type.axes) == 2 and block <= planner.target.lanes:
+            return self._pack(value, "rows", row_axis, unit, packs, block)
         return self._pack(value, "rows", unit, unit, packs)
 
-    def _pack(self, value: Value, role: str, last: str, source: str, packs: list[Pack]) -> Home:
+    def _pack(
+        self, value: Value, role: str, last: str, source: str, packs: list[Pack], rows_panel: int = 0
+    ) -> Home:
         """A home for `value` with `last` contiguous, filled with `source` in vector lanes."""
         planner = self.planner
         key = f"{value.name}.{role}.{last}"
         if key not in self.packed or not planner.uses.is_inline(value):
-            layout = planner.layout(value, last, planner.panel(last) if role == "lanes" else 0)
+            layout = planner.layout(value, last, planner.panel(last) if role == "lanes" else rows_panel)
             self.packed[key] = Home(key, layout)
             packs.append(Pack(value, self.packed[key], source, transposed=source != last))
         return self.packed[key]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from threadloom.targets.cpu.fuse import Item, Path
 from threadloom.targets.cpu.layout import Layout
 from threadloom.targets.cpu.steps import Product
-from threadloom.tile.ops import Grid, If, Kernel, Load, Op, Stream, Value
+from threadloom.tile.ops import Grid, If, Kernel, Load, LoopAxis, Op, Stream, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,21 @@ class Pack:
     transposed: bool = False
     matrix: str = ""
     summed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPack:
+    """A pack that is done once for all tiles of the grid, before them; `axes`: the loops that it depends on."""
+
+    pack: Pack
+    axes: tuple[LoopAxis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Where a shared pack was: `home` is the current tile's copy from here on."""
+
+    home: Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +113,7 @@ class Branches:
     otherwise: PlannedBody
 
 
-Planned = Loops | Pack | Copy | Multiply | Loop | Branches
+Planned = Loops | Pack | Attach | Copy | Multiply | Loop | Branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +135,4 @@ class KernelPlan:
     definitions: dict[str, Op]
     sizes: dict[str, int]  # most positions of every axis's tile
     full: frozenset[str]  # axes whose tiles always have that many
+    shared: tuple[SharedPack, ...] = ()

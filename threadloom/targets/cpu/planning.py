@@ -19,6 +19,7 @@ from threadloom.targets.cpu.layout import Layout, kept_type, panels, rows
 from threadloom.targets.cpu.operands import OperandPlanner, register_rows, register_vectors
 from threadloom.targets.cpu.plan import Branches, Copy, Home, KernelPlan, Loop, Loops, Planned, PlannedBody
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target, narrowed_axes
+from threadloom.targets.cpu.shared_packs import SharedPacks
 from threadloom.targets.cpu.simplify import simplify
 from threadloom.targets.cpu.steps import Body, Chosen, Product, Repeated, StepBuilder, Uses, Vector, grid_of, uses_of
 from threadloom.tile.ops import Access, Axis, AxisKind, Block, Kernel, Load, Op, Reduce, Value
@@ -86,11 +87,13 @@ class Planner:
         planned, pending = packer.plan(drafts, self._defined(grid.body))
         if pending:
             raise InternalError(f"operand {pending[0].value.name} is defined outside the grid")
+        shared = SharedPacks(self.schedule, self.uses, {axis.name: axis for axis in self.kernel.axes})
+        planned = shared.split(planned, grid.axes)
         homes = {name: self.places.home(name) for name in self.places.layouts}
         planned = EpiloguePlanner(self.uses, self.axes_of, homes).plan(self._with_rooms(planned))
         return KernelPlan(
             self.kernel, grid, outside, planned, homes, frozenset(self.uses.inline),
-            self.uses.definitions, self.sizes, self.full,
+            self.uses.definitions, self.sizes, self.full, tuple(shared.found),
         )  # fmt: skip
 
     def _defined(self, block: Block) -> frozenset[str]:

@@ -75,7 +75,8 @@ NEON = Target(16, 32, 8, 3, 16, 64 << 10, 1 << 20)
 class CpuSchedule:
     """`extents`: tile size of every TILE axis; `order`: grid axes, slowest first; `sequential`: grid axes that one
     iteration walks by itself; `nontemporal`: outputs whose stores go past the caches; `prefetch_rows`: how many rows
-    ahead streaming code fetches; `unpacked`: operands of products that are read where they lie."""
+    ahead streaming code fetches; `unpacked`: operands of products that are read where they lie; `shared`: tensors whose
+    packed copy is made once for all tiles of the grid."""
 
     kernel: Kernel
     extents: tuple[tuple[str, int], ...]
@@ -88,6 +89,7 @@ class CpuSchedule:
     prefetch_rows: int = 0
     packed: frozenset[str] = frozenset()
     unpacked: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
 
     def extent(self, axis: str) -> int:
         return next(extent for name, extent in self.extents if name == axis)

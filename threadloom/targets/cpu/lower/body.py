@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from threadloom.errors import InternalError
 from threadloom.par.constants import const
-from threadloom.par.ops import I64, Operand
+from threadloom.par.ops import Operand
 from threadloom.targets.cpu.lower.context import Context, Range, Trip
 from threadloom.targets.cpu.lower.dot import ProductEmitter
 from threadloom.targets.cpu.lower.dtypes import register_type
-from threadloom.targets.cpu.lower.elementwise import materialized
-from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.matrix import MatrixEmitter, pack_for_matrix
 from threadloom.targets.cpu.lower.nest import NestEmitter
 from threadloom.targets.cpu.lower.pack import copy, fill, pack
+from threadloom.targets.cpu.lower.ranges import loop_range, scalar, tile_extent, tile_length
+from threadloom.targets.cpu.lower.shared import attach
 from threadloom.targets.cpu.lower.uniform import split_condition
-from threadloom.targets.cpu.plan import Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
-from threadloom.tile.ops import AxisKind, LoopAxis, Value
+from threadloom.targets.cpu.plan import Attach, Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
+from threadloom.tile.ops import LoopAxis, Value
 from threadloom.tile.uses import results
 
 
@@ -30,6 +30,8 @@ def emit_body(c: Context, body: PlannedBody) -> None:
                 pack_for_matrix(c, step)
             case Pack():
                 pack(c, step)
+            case Attach():
+                attach(c, step)
             case Copy(source, target):
                 copy(c, source, target)
             case Multiply() if step.matrix:
@@ -61,11 +63,6 @@ def _nest(c: Context, step: Loops) -> None:
     outer, c.rooms = c.rooms, dict(step.rooms)
     NestEmitter(c, step.axis, dict(step.fetched)).emit(step.items, [c.root()])
     c.rooms = outer
-
-
-def scalar(c: Context, value: Value) -> Operand:
-    """A rank-0 value, here."""
-    return materialized(c.b, Evaluator(c).value(value, c.root()))
 
 
 # ---------------------------------------------------------------- loops
@@ -132,30 +129,6 @@ def _without_trips(c: Context, step: Loop) -> None:
             fill(c, result, home, const(register_type(result.type.dtype), 0))
         if step.epilogue is not None:
             _loops(c, step.epilogue)
-
-
-def loop_range(c: Context, axis: LoopAxis) -> tuple[Operand, Operand]:
-    """The loop's indices: its bounds cut to [0, extent)."""
-    b, extent = c.b, c.extents[axis.axis.dim]
-    start: Operand = const(I64, 0)
-    stop = extent
-    if axis.start is not None:
-        start = b.max(scalar(c, axis.start), const(I64, 0))
-    if axis.stop is not None:
-        stop = b.min(scalar(c, axis.stop), extent)
-    return start, stop
-
-
-def tile_extent(c: Context, axis: LoopAxis) -> int:
-    return 1 if axis.axis.kind is AxisKind.EACH else max(1, c.plan.sizes[axis.axis.name])
-
-
-def tile_length(c: Context, axis: LoopAxis, start: Operand, stop: Operand) -> Operand:
-    """Positions of the tile that begins at `start`."""
-    extent = tile_extent(c, axis)
-    if axis.axis.kind is AxisKind.EACH or axis.axis.name in c.plan.full:
-        return const(I64, extent)
-    return c.b.min(c.b.sub(stop, start), const(I64, extent), name=f"{axis.axis.name}.length")
 
 
 # ---------------------------------------------------------------- branches

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
@@ -15,6 +16,9 @@ from threadloom.targets.cpu.lower.elementwise import Register
 from threadloom.targets.cpu.plan import Home, KernelPlan, Loops
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target
 from threadloom.tile.ops import Axis, AxisKind, Dim, Value
+
+if TYPE_CHECKING:
+    from threadloom.targets.cpu.lower.shared import Copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,7 @@ class Context:
     rooms: dict[str, Home] = field(default_factory=dict)  # places of the nest that is being lowered
     known_true: frozenset[str] = frozenset()  # conditions that hold wherever the code being built runs
     windows: dict[str, Window] = field(default_factory=dict)  # parts of axes that nests are limited to
+    copies: dict[str, Copies] = field(default_factory=dict)  # buffer -> what all workers share
     trip: Trip | None = None  # of the innermost stream
     streams: list[str] = field(default_factory=list)  # axes of the open streams, innermost last
     micro_kernels: set[str] = field(default_factory=set)  # functions built so far

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from threadloom.par.builder import Builder, ModuleBuilder
 from threadloom.par.constants import const
 from threadloom.par.ops import F32, F64, I1, I64, PTR, Level, Module, Operand, Space
-from threadloom.targets.cpu.lower.body import emit_body, loop_range, tile_extent, tile_length
+from threadloom.targets.cpu.lower.body import emit_body
 from threadloom.targets.cpu.lower.context import Context, Range, TensorArguments
 from threadloom.targets.cpu.lower.dtypes import register_type
+from threadloom.targets.cpu.lower.ranges import loop_range, tile_extent, tile_length, tiles_of
+from threadloom.targets.cpu.lower.shared import pack_shared
 from threadloom.targets.cpu.plan import Branches, Home, KernelPlan, Loop, Loops, Multiply, Pack, PlannedBody
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target
-from threadloom.tile.ops import AxisKind, Kernel, LoopAxis, Scalar
+from threadloom.tile.ops import AxisKind, Kernel, Scalar
 
 ENTRY = "loom_kernel"
 
@@ -91,6 +93,8 @@ def _build_body(
             if axis.kind is AxisKind.WHOLE:
                 c.ranges[axis.name] = Range(const(I64, 0), c.extents[axis.dim])
         emit_body(c, plan.before)
+        for shared in plan.shared:
+            pack_shared(c, shared)
         _grid(c)
         b.ret()
 
@@ -148,7 +152,7 @@ def _grid(c: Context) -> None:
     order = [name for name in c.schedule.order if name in {a.axis.name for a in grid.axes}]
     axes = sorted(grid.axes, key=lambda a: order.index(a.axis.name) if a.axis.name in order else len(order))
     ranges = [loop_range(c, axis) for axis in axes]
-    counts = [_tiles(c, axis, *limits) for axis, limits in zip(axes, ranges, strict=True)]
+    counts = [tiles_of(c, axis, *limits) for axis, limits in zip(axes, ranges, strict=True)]
     names = [axis.axis.name for axis in axes]
     shape = [1] if c.schedule.serial else counts
     with b.parallel(Level.BLOCKS, [0] * len(shape), shape, names=names[: len(shape)], schedule="dynamic") as tiles:
@@ -168,15 +172,11 @@ def _grid(c: Context) -> None:
             b.fence()  # stores past the caches are not ordered with what other cores do next
 
 
-def _tiles(c: Context, axis: LoopAxis, start: Operand, stop: Operand) -> Operand:
-    b, extent = c.b, tile_extent(c, axis)
-    length = b.max(b.sub(stop, start), const(I64, 0))
-    return b.udiv(b.add(length, extent - 1), extent)
-
-
 def _allocate(c: Context) -> None:
-    """Every place of the plan is a slice of the worker's arena."""
+    """Every place of the plan is a slice of the worker's arena, but for what all workers share."""
     for buffer, home in homes_of(c.plan).items():
+        if buffer in c.copies:
+            continue
         layout = home.layout
         c.memory[buffer] = c.b.alloca(layout.element, max(1, layout.elems), Space.WORKER, 64, name=buffer)
 

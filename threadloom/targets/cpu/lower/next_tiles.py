@@ -73,7 +73,9 @@ class NextTiles:
 
     def _packed_load(self, value: Value, source: Home | InPlace) -> Load | None:
         """The load behind an operand that every trip of the innermost stream packs anew."""
-        if not isinstance(source, Home) or not self.c.streams or value.name not in self.c.plan.inline:
+        if not isinstance(source, Home) or source.buffer in self.c.copies:
+            return None
+        if not self.c.streams or value.name not in self.c.plan.inline:
             return None
         op = self.c.plan.definitions[value.name]
         axis = self.c.streams[-1]

@@ -6,6 +6,8 @@ is written contiguously, so square blocks of lanes x lanes go through registers:
     for j by lanes { for k by lanes { rows j .. j+lanes of k lanes -> transpose -> rows k .. k+lanes of j lanes } }
 
 Positions of j beyond the tile repeat the last one (they pad a panel); positions of k beyond it are not written.
+Panels narrower than a vector are written a vector at a time all the same, in ascending order: what sticks out of one
+row of the panel is overwritten by the next.
 """
 
 from __future__ import annotations
@@ -77,8 +79,9 @@ def _loops(c: Context, step: Pack, others: list[str], point: Point) -> None:
     lanes = c.target.lanes
     written, read = step.home.layout.last or "", step.axis
     width, depth = c.ranges[written].length, c.ranges[read].length
-    with b.loop(0, width, lanes, iv=written) as outer:
-        rows = _row_points(c, point, written, outer.iv, width)
+    narrow = step.home.layout.panel if 0 < step.home.layout.panel < lanes else lanes
+    with b.loop(0, width, narrow, iv=written) as outer:
+        rows = _row_points(c, point, written, outer.iv, width, narrow)
         target = Point(b.ops, point, written, outer.iv)
         known = int_value(depth)
         full_end = const(I64, known - known % lanes) if known is not None else b.and_(depth, -lanes)
@@ -90,14 +93,14 @@ def _loops(c: Context, step: Pack, others: list[str], point: Point) -> None:
                 _block(c, step, rows, target, full_end, b.sub(depth, full_end))
 
 
-def _row_points(c: Context, point: Point, axis: str, index: Operand, length: Operand) -> list[Point]:
-    """`lanes` neighbours along `axis`; those beyond the tile stand at its last position."""
-    b, lanes = c.b, c.target.lanes
+def _row_points(c: Context, point: Point, axis: str, index: Operand, length: Operand, count: int) -> list[Point]:
+    """`count` neighbours along `axis`; those beyond the tile stand at its last position."""
+    b = c.b
     known = int_value(length)
-    if known is not None and known % lanes == 0:
-        return [Point(b.ops, point, axis, index, offset) for offset in range(lanes)]
+    if known is not None and known % count == 0:
+        return [Point(b.ops, point, axis, index, offset) for offset in range(count)]
     last = b.sub(length, 1)
-    return [Point(b.ops, point, axis, b.min(b.add(index, offset), last)) for offset in range(lanes)]
+    return [Point(b.ops, point, axis, b.min(b.add(index, offset), last)) for offset in range(count)]
 
 
 def _block(c: Context, step: Pack, rows: list[Point], target: Point, index: Operand, rest: Operand | None) -> None:
@@ -110,6 +113,7 @@ def _block(c: Context, step: Pack, rows: list[Point], target: Point, index: Oper
     for row in rows:
         at = Point(b.ops, row, step.axis, index, 0, lanes, mask, count)
         vectors.append(widest(b, materialized(b, evaluator.value(step.value, at)), lanes))
+    vectors += vectors[-1:] * (lanes - len(vectors))
     for offset, column in enumerate(transposed(b, vectors)):
         at = Point(b.ops, target, step.axis, index, offset)
         pointer = address(c, step.home, at)
