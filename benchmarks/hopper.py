@@ -33,9 +33,8 @@ from threadloom.sched.ops import Partition
 from threadloom.sched.partition import partitions
 from threadloom.sched.search import context_of, graphs_of, plan
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
+from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.tile.ops import Kernel
-
-WATCHDOG = ("LOOM_WATCHDOG=20000000",)
 
 
 def device_tensor(t: torch.Tensor) -> DeviceTensor:

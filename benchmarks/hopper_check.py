@@ -25,11 +25,11 @@ import numpy as np
 from threadloom.comparison import compare
 from threadloom.dtypes import ALL, numpy_dtype
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
+from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
 from threadloom.tile.ops import Access
 
 FOLDER = Path(__file__).resolve().parent.parent / "threadloom" / "examples"
-WATCHDOG = ("LOOM_WATCHDOG=20000000",)
 
 
 def bind(name: str, shape: dict[str, int], dtype: str, seed: int):

@@ -1,16 +1,20 @@
-"""Arrays of NumPy, torch and anything with DLPack, seen in place: no copies.
+"""Arrays of NumPy, torch, CuPy and anything with DLPack, seen in place: no copies.
 
-`wrap` gives an `ArrayView`: a NumPy array over the caller's memory (host memory only) with the logical shape and
-element type that kernels see. u4 has no array library: it is bytes, two elements each along the last dimension.
+`wrap` gives an `ArrayView`: a NumPy array over the caller's memory, or a `DeviceArray` where that is a GPU's, with the
+logical shape and element type that kernels see. u4 has no array library: it is bytes, two elements each along the last
+dimension.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from threadloom import arrays_device
+from threadloom.arrays_device import DeviceArray
 from threadloom.dtypes import ALL, Dtype, numpy_dtype, u4, u8
 from threadloom.errors import CompileError, slug
 
@@ -20,12 +24,14 @@ NOT_AN_ARRAY = slug("not-an-array", "an argument is not an array that can be use
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """`array` covers the caller's memory; `framework` ("numpy", "torch", "dlpack") is what outputs are made with."""
+    """`array` covers the caller's memory; `framework` ("numpy", "torch", "cupy", "dlpack") is what outputs are made
+    with; `device`: "cpu" or "cuda:0"."""
 
-    array: np.ndarray
+    array: np.ndarray | DeviceArray
     dtype: Dtype
     framework: str
     writable: bool
+    device: str = "cpu"
 
 
 @lru_cache(maxsize=1)
@@ -37,8 +43,10 @@ def wrap(thing: object, name: str) -> ArrayView:
     """See `thing` (argument `name`) in place."""
     if isinstance(thing, np.ndarray | np.generic):
         array, framework = np.asarray(thing), "numpy"
-    elif type(thing).__module__.partition(".")[0] == "torch":
+    elif type(thing).__module__.partition(".")[0] == "torch" or _is_torch(thing):
         array, framework = _from_torch(thing, name), "torch"
+    elif hasattr(thing, "__cuda_array_interface__"):
+        array, framework = arrays_device.of_interface(thing, name, NOT_AN_ARRAY), _library(thing)
     elif hasattr(thing, "__dlpack__"):
         array, framework = _from_dlpack(thing, name), "dlpack"
     else:
@@ -50,17 +58,31 @@ def wrap(thing: object, name: str) -> ArrayView:
     dtype = _dtype_of().get(array.dtype)
     if dtype is None:
         raise CompileError(NOT_AN_ARRAY, f"{name} has elements of {array.dtype}, which kernels do not know")
+    if isinstance(array, DeviceArray):
+        return ArrayView(array, dtype, framework, array.writable, array.device)
     return ArrayView(array, dtype, framework, array.flags.writeable)
 
 
-def _from_torch(tensor: object, name: str) -> np.ndarray:
-    """A CPU tensor's memory; dtypes that NumPy lacks go through integers of the same width."""
+def _is_torch(thing: object) -> bool:
+    """Whether it is of a subclass of torch's tensor that is defined elsewhere."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(thing, torch.Tensor)
+
+
+def _library(thing: object) -> str:
+    return "cupy" if type(thing).__module__.partition(".")[0] == "cupy" else "dlpack"
+
+
+def _from_torch(tensor: object, name: str) -> np.ndarray | DeviceArray:
+    """A tensor's memory; dtypes that NumPy lacks go through integers of the same width."""
     import torch
 
     if not isinstance(tensor, torch.Tensor):
         raise CompileError(NOT_AN_ARRAY, f"{name} is a {type(tensor).__name__}, not a tensor")
-    if tensor.device.type != "cpu":
-        raise CompileError(NOT_AN_ARRAY, f"{name} is on {tensor.device}", try_=f"{name}.cpu()")
+    if tensor.layout is not torch.strided:
+        raise CompileError(NOT_AN_ARRAY, f"{name} has layout {tensor.layout}", try_=f"{name}.to_dense()")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise CompileError(NOT_AN_ARRAY, f"{name} is on {tensor.device}", try_=f"{name}.cpu() or {name}.cuda()")
     if tensor.requires_grad and torch.is_grad_enabled():
         raise CompileError(
             NOT_AN_ARRAY,
@@ -68,7 +90,14 @@ def _from_torch(tensor: object, name: str) -> np.ndarray:
             why="kernels have no backward pass, so the gradient would be lost silently",
             try_=f"{name}.detach(), or call under torch.no_grad()",
         )
+    if tensor.is_conj() or tensor.is_neg():
+        raise CompileError(NOT_AN_ARRAY, f"{name} is a lazy conjugate or negative", try_=f"{name}.resolve_neg()")
     tensor = tensor.detach()
+    if tensor.device.type == "cuda":
+        made = arrays_device.of_torch(tensor)
+        if made is None:
+            raise CompileError(NOT_AN_ARRAY, f"{name} has elements of {tensor.dtype}, which kernels do not know")
+        return made
     extended = {
         torch.bfloat16: (torch.int16, "bf16"),
         torch.float8_e4m3fn: (torch.uint8, "f8e4m3"),
@@ -77,12 +106,12 @@ def _from_torch(tensor: object, name: str) -> np.ndarray:
     if tensor.dtype in extended:
         plain, own = extended[tensor.dtype]
         return tensor.view(plain).numpy().view(numpy_dtype(ALL[own]))
-    if tensor.is_conj() or tensor.is_neg():
-        raise CompileError(NOT_AN_ARRAY, f"{name} is a lazy conjugate or negative", try_=f"{name}.resolve_neg()")
     return tensor.numpy()
 
 
-def _from_dlpack(thing: object, name: str) -> np.ndarray:
+def _from_dlpack(thing: object, name: str) -> np.ndarray | DeviceArray:
+    if thing.__dlpack_device__()[0] in (arrays_device.CUDA, arrays_device.CUDA_MANAGED):
+        return arrays_device.of_dlpack(thing, name, NOT_AN_ARRAY)
     try:
         return np.from_dlpack(thing)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
@@ -94,17 +123,16 @@ def _from_dlpack(thing: object, name: str) -> np.ndarray:
         raise CompileError(NOT_AN_ARRAY, f"{name} cannot be used in place: {error}") from error
 
 
-def allocate(shape: tuple[int, ...], dtype: Dtype, framework: str) -> object:
+def allocate(shape: tuple[int, ...], dtype: Dtype, framework: str, device: str = "cpu") -> object:
     """A new array of the caller's framework for logical `shape`; its content is undefined."""
     stored = stored_shape(shape, dtype)
+    if device != "cpu":
+        return arrays_device.allocate_on(device, stored, dtype, framework)
     if framework != "torch":
         return np.empty(stored, numpy_dtype(dtype))
     import torch
 
-    names = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16"}
-    names |= {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i8": "int8"}
-    names |= {"u8": "uint8", "u4": "uint8", "bool": "bool"}
-    return torch.empty(stored, dtype=getattr(torch, names[dtype.name]))
+    return torch.empty(stored, dtype=arrays_device.torch_dtype(dtype))
 
 
 def stored_shape(shape: tuple[int, ...], dtype: Dtype) -> tuple[int, ...]:

@@ -1,11 +1,13 @@
-"""DLPack tensors whose element types NumPy cannot take over itself (bf16, f8), seen in place through the C structs.
+"""DLPack tensors seen in place through the C structs: element types that NumPy cannot take over itself (bf16, f8), and
+memory of a GPU, of which only the description is read.
 
-The layout of the structs is that of DLPack 0.8 and 1.x (dlpack.h); only host memory is looked at.
+The layout of the structs is that of DLPack 0.8 and 1.x (dlpack.h).
 """
 
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,22 +47,45 @@ class _Owner:
         }
 
 
-def from_capsule(thing: object) -> np.ndarray | None:
-    """The array in `thing.__dlpack__()`, or None if its element type is not one of ours."""
-    capsule = thing.__dlpack__()
+@dataclass(frozen=True, slots=True)
+class Capsule:
+    """What a DLPack capsule says: element type (code, bits, lanes), place, shape, strides in elements."""
+
+    code: int
+    bits: int
+    lanes: int
+    device_type: int
+    device_id: int
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+def read_capsule(capsule: object) -> Capsule:
+    """Description of the tensor in a capsule that nobody has taken over."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
-    name = _CODES.get((tensor.dtype.code, tensor.dtype.bits))
-    if name is None or tensor.dtype.lanes != 1 or tensor.device_type != 1:
-        return None
     shape = tuple(tensor.shape[at] for at in range(tensor.ndim))
     if tensor.strides:
         strides = tuple(tensor.strides[at] for at in range(tensor.ndim))
     else:
         strides = tuple(int(np.prod(shape[at + 1 :])) for at in range(tensor.ndim))
-    if 0 in shape:
-        return np.zeros(shape, numpy_dtype(ALL[name]))
-    owner = _Owner(capsule, tensor.data + tensor.byte_offset, strides, shape, tensor.dtype.bits)
+    return Capsule(
+        tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.device_type, tensor.device_id,
+        (tensor.data or 0) + tensor.byte_offset, shape, strides,
+    )  # fmt: skip
+
+
+def from_capsule(thing: object) -> np.ndarray | None:
+    """The array in host memory in `thing.__dlpack__()`, or None if its element type is not one of ours."""
+    capsule = thing.__dlpack__()
+    found = read_capsule(capsule)
+    name = _CODES.get((found.code, found.bits))
+    if name is None or found.lanes != 1 or found.device_type != 1:
+        return None
+    if 0 in found.shape:
+        return np.zeros(found.shape, numpy_dtype(ALL[name]))
+    owner = _Owner(capsule, found.address, found.strides, found.shape, found.bits)
     raw = np.asarray(owner)
-    return raw.view(np.uint8 if tensor.dtype.bits == 8 else np.uint16).view(numpy_dtype(ALL[name]))
+    return raw.view(np.uint8 if found.bits == 8 else np.uint16).view(numpy_dtype(ALL[name]))

@@ -1,6 +1,7 @@
 """Runs a bound call: the one place that decides what executes a kernel.
 
-The CPU target compiles it; the definition in NumPy (tile/interp.py) runs what that target does not take.
+Arrays on a GPU: the target of that GPU. Others: the CPU target compiles it; the definition in NumPy (tile/interp.py)
+runs what that target does not take.
 """
 
 from __future__ import annotations
@@ -11,13 +12,21 @@ import numpy as np
 
 from threadloom.arrays import pack_u4, unpack_u4
 from threadloom.dtypes import u4
+from threadloom.errors import CompileError, slug
 from threadloom.lang.bind import Call
 from threadloom.tile.interp import interpret
 from threadloom.tile.ops import Access, AxisKind, Tensor
 
+HOST_ONLY = slug("host-only", "what runs on the host only is asked for with arrays on a GPU")
+
 
 def launch(call: Call) -> None:
     """Fill the call's outputs."""
+    if call.device != "cpu":
+        from threadloom.targets.cuda.launch import launch_on_gpu
+
+        launch_on_gpu(call)
+        return
     from threadloom.targets.cpu.launch import can_run, launch_on_cpu
 
     if can_run(call.kernel):
@@ -28,6 +37,14 @@ def launch(call: Call) -> None:
 
 def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:
     """Run the definition; results go to the call's outputs, or (exact) to float64 arrays of their own."""
+    if call.device != "cpu":
+        raise CompileError(
+            HOST_ONLY,
+            f"the definition of {call.kernel.name} is to be run and its arrays are on {call.device}",
+            why="the interpreter runs in NumPy",
+            try_="copies on the CPU, as in x.cpu()",
+            loc=call.kernel.loc,
+        )
     logical = logical_arrays(call, exact)
     interpret(call.kernel, logical, call.scalars, call.dims, tiles, exact)
     outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]

@@ -27,3 +27,36 @@ def test_no_plan_whose_code_is_as_planned(monkeypatch):
         launch.kernel_for(kernel, {"M": 64, "N": 128}, given)
     assert caught.value.slug == "gpu-not-supported"
     assert "bytes of shared memory are needed" in caught.value.why and caught.value.loc is not None
+
+
+def no_driver() -> bool:
+    import ctypes
+
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.skipif(not no_driver(), reason="there is a driver")
+def test_no_driver():
+    import numpy as np
+
+    from tests.unit.cuda_target.fake_driver import OnGpu
+
+    x = np.zeros((64, 128), np.float32)
+    with pytest.raises(CompileError) as caught:
+        doubled(OnGpu(x), out=OnGpu(x.copy()))
+    assert caught.value.slug == "no-gpu" and "driver" in caught.value.what
+
+
+def test_no_library_to_allocate_with(monkeypatch):
+    import sys
+
+    from threadloom.arrays import allocate
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(CompileError) as caught:
+        allocate((4, 4), tl.f32, "dlpack", "cuda:0")
+    assert caught.value.slug == "no-allocator" and "out=" in caught.value.try_

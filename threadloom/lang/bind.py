@@ -9,6 +9,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from threadloom.arrays import ArrayView, allocate, storage_dtype, wrap
+from threadloom.arrays_device import LEGACY_STREAM, DeviceArray, byte_range
 from threadloom.dtypes import Dtype, u4
 from threadloom.errors import CompileError, slug
 from threadloom.lang.dims import Formula
@@ -16,6 +17,7 @@ from threadloom.lang.signature import ConstParam, FunctionParam, ScalarParam, Si
 from threadloom.tile.ops import Dim, Kernel, Tensor
 
 ARGUMENTS = slug("arguments", "the arguments of a call do not fit the kernel's signature")
+TWO_DEVICES = slug("two-devices", "the arguments of a call are on different devices")
 
 MOST_PLACES = 1 << 20  # of an array that are compared one by one
 
@@ -33,13 +35,20 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Everything a launch needs: `arrays` by tensor name (u4 still packed), extents by dimension name, scalars."""
+    """Everything a launch needs: `arrays` by tensor name (u4 still packed), extents by dimension name, scalars.
+
+    `device`: "cpu", or "cuda:0", where all arrays are `DeviceArray`s; `stream`: the CUstream to launch on, None for
+    torch's current one; `others`: further streams that arrays are made or used on.
+    """
 
     kernel: Kernel
-    arrays: dict[str, np.ndarray]
+    arrays: dict[str, np.ndarray | DeviceArray]
     dims: dict[str, int]
     scalars: dict[str, float | int | bool]
     results: tuple[object, ...] = ()  # the caller's or newly made output objects, in the signature's order
+    device: str = "cpu"
+    stream: int | None = None
+    others: tuple[int, ...] = ()
 
 
 def sort_arguments(name: str, signature: Signature, args: tuple[object, ...], kwargs: Mapping[str, object]) -> Given:
@@ -88,7 +97,11 @@ def _by_name(
 
 
 def _scalar(param: ScalarParam, value: object, problems: list[str]) -> float | int | bool:
-    value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        if _is_on_gpu(value):
+            problems.append(f"{param.name} is on a GPU and reading it would wait for it: give {param.name}.item()")
+            return 0
+        value = value.item()
     allowed = {"float": int | float, "int": int, "uint": int, "bool": bool}[param.dtype.kind]
     if not isinstance(value, allowed) or (isinstance(value, bool) and param.dtype.kind != "bool"):
         problems.append(f"{param.name} is {value!r}, not a scalar {param.dtype.name}")
@@ -98,6 +111,10 @@ def _scalar(param: ScalarParam, value: object, problems: list[str]) -> float | i
         if not (-(2**bits) if param.dtype.kind == "int" else 0) <= value < 2**bits:
             problems.append(f"{param.name} is {value}, which does not fit {param.dtype.name}")
     return value
+
+
+def _is_on_gpu(value: object) -> bool:
+    return value.is_cuda if hasattr(value, "is_cuda") else hasattr(value, "__cuda_array_interface__")
 
 
 def _const(param: ConstParam | FunctionParam, value: object, problems: list[str]) -> object:
@@ -211,15 +228,16 @@ def bind_call(kernel: Kernel, formulas: tuple[Formula, ...], known: dict[Shapes,
     have been checked."""
     views = dict(given.tensors)
     views |= {name: wrap(array, name) for name, array in given.outputs.items() if array is not None}
+    device = _device_of(kernel, views)
     shapes = tuple((name, view.array.shape, view.dtype.name) for name, view in views.items())
     extents = known.get(shapes)
     if extents is None:
-        extents = _settle(kernel, formulas, views)
+        extents = settle_shapes(kernel, formulas, views)
         if len(known) >= 1024:
             known.clear()
         known[shapes] = extents
     framework = next((v.framework for v in given.tensors.values()), "numpy")
-    results = [_output(kernel, name, array, extents, framework) for name, array in given.outputs.items()]
+    results = [_output(kernel, name, array, extents, framework, device) for name, array in given.outputs.items()]
     arrays = {name: view.array for name, view in views.items()}
     for name, result in zip(given.outputs, results, strict=True):
         if name not in arrays:
@@ -227,14 +245,39 @@ def bind_call(kernel: Kernel, formulas: tuple[Formula, ...], known: dict[Shapes,
     for name, array in given.outputs.items():
         if array is not None:
             _check_given(kernel, name, views[name], arrays)
-    return Call(kernel, arrays, extents, given.scalars, tuple(results))
+    return Call(kernel, arrays, extents, given.scalars, tuple(results), device, *_streams_of(arrays, device))
+
+
+def _device_of(kernel: Kernel, views: Mapping[str, ArrayView]) -> str:
+    """The one device that all arrays are on."""
+    places: dict[str, list[str]] = {}
+    for name, view in views.items():
+        places.setdefault(view.device, []).append(name)
+    if len(places) > 1:
+        where = "; ".join(f"{', '.join(names)} on {device}" for device, names in places.items())
+        raise CompileError(
+            TWO_DEVICES,
+            f"call of {kernel.name}: {where}",
+            why="a kernel runs on one device and copies nothing by itself",
+            try_="move them to one device, as in x.to(other.device)",
+        )
+    return next(iter(places), "cpu")
+
+
+def _streams_of(arrays: Mapping[str, np.ndarray | DeviceArray], device: str) -> tuple[int | None, tuple[int, ...]]:
+    """(stream to launch on, other streams that arrays are ready on): torch's (None) where a torch tensor takes part."""
+    named = dict.fromkeys(a.stream for a in arrays.values()) if device != "cpu" else {}
+    if None in named or not named:
+        return None, tuple(s for s in named if s is not None)
+    first = next((s for s in named if s != LEGACY_STREAM), LEGACY_STREAM)
+    return first, tuple(s for s in named if s != first)
 
 
 Shapes = tuple[tuple[str, tuple[int, ...], str], ...]  # name, shape in memory, dtype of each given array
 Extents = dict[str, int]
 
 
-def _settle(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[str, ArrayView]) -> Extents:
+def settle_shapes(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[str, ArrayView]) -> Extents:
     """The extent of every dimension; one error names everything that does not fit."""
     dims = _Dims({f.name: f for f in formulas})
     shaped: list[tuple[Tensor, tuple[int, ...]]] = []
@@ -273,15 +316,19 @@ def _named_dims(kernel: Kernel) -> list[Dim]:
     return [d for d in dict.fromkeys(found) if isinstance(d, str)]
 
 
-def _output(kernel: Kernel, name: str, given: object, extents: Extents, framework: str) -> object:
+def _output(
+    kernel: Kernel, name: str, given: object, extents: Extents, framework: str, device: str
+) -> object:
     if given is not None:
         return given
     tensor = next(t for t in kernel.tensors if t.name == name)
     shape = tuple(d if isinstance(d, int) else extents[d] for d in tensor.dims)
-    return allocate(shape, tensor.dtype, framework)
+    return allocate(shape, tensor.dtype, framework, device)
 
 
-def _check_given(kernel: Kernel, name: str, view: ArrayView, arrays: Mapping[str, np.ndarray]) -> None:
+def _check_given(
+    kernel: Kernel, name: str, view: ArrayView, arrays: Mapping[str, np.ndarray | DeviceArray]
+) -> None:
     """An output to be filled is writable, and shares no memory with another argument, which would then be read after
     it is written."""
     if not view.writable:
@@ -303,7 +350,7 @@ def _check_given(kernel: Kernel, name: str, view: ArrayView, arrays: Mapping[str
             )
 
 
-def _overlaps_itself(array: np.ndarray) -> bool:
+def _overlaps_itself(array: np.ndarray | DeviceArray) -> bool:
     """Whether two indices are one place: surely not where every stride steps over all that the smaller ones reach."""
     reach_bytes = array.itemsize
     dims = sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
@@ -321,7 +368,12 @@ def _overlaps_itself(array: np.ndarray) -> bool:
     return bool(array.size) and bool((np.diff(np.sort(places, axis=None)) < array.itemsize).any())
 
 
-def _share(a: np.ndarray, b: np.ndarray) -> bool:
+def _share(a: np.ndarray | DeviceArray, b: np.ndarray | DeviceArray) -> bool:
+    if isinstance(a, DeviceArray):
+        (low, high), (other_low, other_high) = byte_range(a), byte_range(b)
+        if high <= other_low or other_high <= low:
+            return False
+        a, b = a.addresses(), b.addresses()
     try:
         return np.shares_memory(a, b, max_work=10_000)
     except np.exceptions.TooHardError:

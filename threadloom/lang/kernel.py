@@ -16,6 +16,7 @@ from threadloom.lang.signature import ConstParam, FunctionParam, Signature, read
 from threadloom.lang.source_of import Origin, find_source, visible_names
 
 if TYPE_CHECKING:
+    from threadloom.targets.cuda.launch_again import Again
     from threadloom.tile.ops import Kernel as TileKernel
 
 UNDETERMINED = slug("undetermined", "a kernel is asked for without the constants or dtypes it depends on")
@@ -47,6 +48,7 @@ class Kernel:
         self._origin = find_source(function)
         self._signature: Signature | None = None
         self._parsed: dict[tuple[object, ...], Parsed] = {}
+        self._again: Again | None = None
         functools.update_wrapper(self, function)
 
     def __reduce__(self) -> str:
@@ -108,11 +110,27 @@ class Kernel:
         return bind_call(parsed.kernel, parsed.formulas, parsed.extents, given)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        if self._again is not None:  # there was a call on a GPU
+            results = self._again.run(args, kwargs)
+            if results is not NotImplemented:
+                return results
         from threadloom.launch import launch
 
         call = self.bind(*args, **kwargs)
         launch(call)
+        if call.device != "cpu":
+            from threadloom.targets.cuda.launch_again import Again
+
+            self._again = self._again or Again(self.signature)
+            self._again.learn(args, kwargs, call)
         return call.results[0] if len(call.results) == 1 else call.results
+
+    def torch_op(self, name: str, **constants: object) -> Callable[..., object]:
+        """Register the kernel as the PyTorch operator `name` ("namespace::operator") and return it: torch.compile and
+        torch.export take it, on the CPU and on a GPU. `constants`: compile-time constants and functions by name."""
+        from threadloom.lang.torch_op import register
+
+        return register(self, name, constants)
 
     def interpret(
         self,

@@ -13,17 +13,14 @@ from threadloom.errors import CompileError, slug
 from threadloom.sched.ops import SProgram
 from threadloom.targets.cuda import driver, nvrtc
 from threadloom.targets.cuda.copy import TensorFacts
+from threadloom.targets.cuda.driver_calls import OnContext
 from threadloom.targets.cuda.emit import KernelSource, emit
+from threadloom.targets.cuda.launch_prepared import Parameter, Prepared, number, scalar
 from threadloom.tile import ops as tile
 
 BULK_ALIGN_BYTES = 16
 
 MISALIGNED = slug("gpu-misaligned", "a tensor does not have the alignment or strides its kernel was compiled for")
-
-_SCALAR = {
-    "f64": ctypes.c_double, "f32": ctypes.c_float, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "bool": ctypes.c_bool,
-    "f16": ctypes.c_float, "bf16": ctypes.c_float,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +54,7 @@ class CudaKernel:
     cubin: nvrtc.Cubin
     facts: dict[str, TensorFacts]
     _loaded: dict[int, driver.LoadedKernel] = field(default_factory=dict)
-    _bound: dict[tuple, driver.Parameters] = field(default_factory=dict)
+    _prepared: dict[tuple, Prepared] = field(default_factory=dict)
 
     def launch(
         self,
@@ -68,45 +65,47 @@ class CudaKernel:
         ordinal: int = 0,
     ) -> None:
         """Launch on `stream`. Tensors must have the alignment and contiguous dimensions of `facts`."""
-        tiles = math.prod(-(-self._size(dim, dims) // extent) for dim, extent in self.source.grid)
-        if tiles == 0:
-            return
-        loaded = self._loaded.get(ordinal)
-        if loaded is None:
-            loaded = self._loaded[ordinal] = driver.load(
-                self.cubin,
-                self.source.name,
-                self.source.threads,
-                self.source.shared_bytes,
-                self.source.cluster,
-                ordinal,
-            )
-        key = (*tensors.values(), *dims.items(), *scalars.items())
-        parameters = self._bound.get(key)
-        if parameters is None:
-            if len(self._bound) > 64:
-                self._bound.clear()
-            parameters = self._bound[key] = self._parameters(tensors, dims, scalars)
-        blocks = min(tiles, driver.multiprocessors(ordinal)) if self.source.persistent else tiles
-        loaded.launch(blocks, parameters, stream)
+        key = (ordinal, *tensors, *dims.values(), *((t.shape, t.strides) for t in tensors.values()))
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = self.prepare(tensors, dims, ordinal)
+        if prepared.blocks:
+            prepared.launch([t.pointer for t in tensors.values()], scalars, stream)
+
+    def prepare(self, tensors: dict[str, DeviceTensor], dims: dict[str, int], ordinal: int = 0) -> Prepared:
+        """All that a launch on device `ordinal` needs but addresses and scalars. Loads the code where it is not yet."""
+        context = driver.context(ordinal)
+        with OnContext(int(context)):
+            loaded = self._loaded.get(ordinal)
+            if loaded is None:
+                source = self.source
+                loaded = self._loaded[ordinal] = driver.load(
+                    self.cubin, source.name, source.threads, source.shared_bytes, source.cluster, ordinal
+                )
+            tiles = self.tiles(dims)
+            blocks = min(tiles, driver.multiprocessors(ordinal)) if self.source.persistent else tiles
+            blocks = -(-blocks // self.source.cluster) * self.source.cluster
+            return Prepared(loaded, tuple(tensors), self._parameters(tensors, dims), blocks, int(context))
+
+    def tiles(self, dims: dict[str, int]) -> int:
+        return math.prod(-(-self._size(dim, dims) // extent) for dim, extent in self.source.grid)
 
     def _size(self, dim: tile.Dim, dims: dict[str, int]) -> int:
         return dim if isinstance(dim, int) else dims[dim]
 
-    def _parameters(self, tensors, dims, scalars) -> driver.Parameters:
-        values = []
+    def _parameters(self, tensors: dict[str, DeviceTensor], dims: dict[str, int]) -> list[Parameter]:
+        made = []
         for _, spec in self.source.maps:
             given, tensor = tensors[spec.tensor], self.facts[spec.tensor].tensor
             size = tensor.dtype.bits // 8
             strides = tuple(s * size for s in _positive_strides(given, size))
-            values.append(driver.encode_map(spec, given.pointer, given.shape, strides))
+            made.append(Parameter("map", spec.tensor, driver.map_bytes(spec, given.pointer, given.shape, strides)))
         for name in self.source.direct:
-            given = tensors[name]
-            values.append(ctypes.c_void_p(given.pointer))
-            values += [ctypes.c_int64(s) for s in given.strides]
-        values += [ctypes.c_int32(dims[d]) for d in self.source.dims]
-        values += [_SCALAR[dtype](scalars[name]) for name, dtype in self.source.scalars]
-        return driver.Parameters.of(values)
+            made.append(Parameter("pointer", name, None))
+            made += [number(s, ctypes.c_int64) for s in tensors[name].strides]
+        made += [number(dims[d]) for d in self.source.dims]
+        made += [scalar(name, dtype) for name, dtype in self.source.scalars]
+        return made
 
     def read_global(self, name: str, size_bytes: int, ordinal: int = 0) -> bytes:
         """Content of a global variable of the kernel's module after all launches so far."""

@@ -7,16 +7,21 @@ synchronisation with the kernel's name and, where the kernel was built with the 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 
 from threadloom.errors import CompileError, InternalError, slug
+from threadloom.targets.cuda.driver_calls import MAP_BYTES, NO_GPU, OnContext
 from threadloom.targets.cuda.nvrtc import Cubin
 
-NO_GPU = slug("no-gpu", "GPU work is asked for but there is no usable NVIDIA driver or device")
 GPU_TOO_OLD = slug("gpu-too-old", "the device cannot run code for the architecture the plan was made for")
 GPU_MEMORY = slug("gpu-memory", "the device has not enough memory")
-GPU_HANG = slug("gpu-hang", "a kernel waited for a barrier that never completed and was ended")
+
+
+# Cycles after which a wait gives up in code that is built to be watched: about two seconds.
+WATCHDOG = ("LOOM_WATCHDOG=4000000000",)
+NOWHERE = 256  # address of tensors without elements: tensor maps do not take 0
+WATCHDOG_WORDS = 64  # one for each barrier, the last for all further ones (headers/sm90.cuh)
 
 
 @lru_cache(maxsize=1)
@@ -55,16 +60,23 @@ def check(result: tuple, doing: str):
     raise InternalError(f"CUDA: {status.name} while {doing}")
 
 
+def raise_status(status: int, doing: str) -> None:
+    """The error for a status that is not success."""
+    check((_driver().CUresult(status),), doing)
+
+
 @lru_cache(maxsize=16)
 def context(ordinal: int = 0):
-    """The device's primary context (the one PyTorch uses), retained for the life of the process and made current."""
+    """The device's primary context (the one PyTorch uses), retained for the life of the process; current where none
+    was."""
     driver = _driver()
     count = check(driver.cuDeviceGetCount(), "counting devices")
     if ordinal >= count:
         raise CompileError(NO_GPU, f"there is no GPU {ordinal}", why=f"{count} found", try_="loom doctor")
     device = check(driver.cuDeviceGet(ordinal), f"opening device {ordinal}")
     handle = check(driver.cuDevicePrimaryCtxRetain(device), f"opening device {ordinal}")
-    check(driver.cuCtxSetCurrent(handle), f"opening device {ordinal}")
+    if int(check(driver.cuCtxGetCurrent(), f"opening device {ordinal}")) == 0:
+        check(driver.cuCtxSetCurrent(handle), f"opening device {ordinal}")
     return handle
 
 
@@ -94,6 +106,34 @@ def multiprocessors(ordinal: int = 0) -> int:
     device = check(driver.cuDeviceGet(ordinal), "opening the device")
     attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
     return check(driver.cuDeviceGetAttribute(attribute, device), "reading the device")
+
+
+@lru_cache(maxsize=16)
+def name_and_memory(ordinal: int = 0) -> tuple[str, int]:
+    """The device's name and its memory in bytes."""
+    driver = _driver()
+    context(ordinal)
+    device = check(driver.cuDeviceGet(ordinal), "opening the device")
+    name = check(driver.cuDeviceGetName(128, device), "reading the device")
+    size_bytes = check(driver.cuDeviceTotalMem(device), "reading the device")
+    return name.split(b"\0")[0].decode(errors="replace"), int(size_bytes)
+
+
+def ordinal_of_pointer(pointer: int) -> int:
+    """The device whose memory `pointer` is in."""
+    driver = _driver()
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(check(driver.cuPointerGetAttribute(attribute, pointer), f"finding the device of address {pointer:#x}"))
+
+
+def wait_for_stream(stream: int, other: int, ordinal: int = 0) -> None:
+    """Whatever comes on `stream` waits for what is on `other` now."""
+    api = _driver()
+    with OnContext(int(context(ordinal))):
+        event = check(api.cuEventCreate(api.CUevent_flags.CU_EVENT_DISABLE_TIMING), "ordering two streams")
+        check(api.cuEventRecord(event, other), "ordering two streams")
+        check(api.cuStreamWaitEvent(stream, event, 0), "ordering two streams")
+        check(api.cuEventDestroy(event), "ordering two streams")  # the driver keeps it until it has happened
 
 
 # ---------------------------------------------------------------- tensor maps
@@ -142,12 +182,19 @@ def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_byte
     )
 
 
+def map_bytes(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_bytes: tuple[int, ...]) -> bytes:
+    """The tensor map as kernels take it: MAP_BYTES bytes."""
+    made = encode_map(spec, pointer or NOWHERE, shape, strides_bytes)
+    return ctypes.string_at(int(made.getPtr()), MAP_BYTES)
+
+
 # ---------------------------------------------------------------- kernels
 
 
 @dataclass(slots=True)
 class LoadedKernel:
-    """A kernel on a device. `launch` takes raw parameter storage (see `Parameters`)."""
+    """A kernel on a device. `flag`: address of the host memory in which a kernel built with LOOM_WATCHDOG says which
+    barriers never completed (0: built without)."""
 
     name: str
     function: object
@@ -155,38 +202,33 @@ class LoadedKernel:
     threads: int
     shared_bytes: int
     cluster: int = 1
+    flag: int = 0
 
-    def launch(self, blocks: int, parameters: Parameters, stream: int) -> None:
-        driver = _driver()
-        if self.cluster == 1:
-            status = driver.cuLaunchKernel(
-                self.function, blocks, 1, 1, self.threads, 1, 1, self.shared_bytes, stream, parameters.address, 0
-            )
-        else:
-            status = driver.cuLaunchKernelEx(self._config(driver, blocks, stream), self.function, parameters.address, 0)
-        if status[0] != driver.CUresult.CUDA_SUCCESS:
-            check(status, f"launching {self.name} with {blocks} blocks of {self.threads} threads")
+    @property
+    def function_handle(self) -> int:
+        return int(self.function)
 
-    def _config(self, driver, blocks: int, stream: int):
-        attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        attribute.value.clusterDim.x, attribute.value.clusterDim.y, attribute.value.clusterDim.z = self.cluster, 1, 1
-        config = driver.CUlaunchConfig()
-        config.gridDimX, config.gridDimY, config.gridDimZ = blocks, 1, 1
-        config.blockDimX, config.blockDimY, config.blockDimZ = self.threads, 1, 1
-        config.sharedMemBytes, config.hStream = self.shared_bytes, stream
-        config.numAttrs, config.attrs = 1, [attribute]
-        return config
+    def stuck_barriers(self) -> list[tuple[int, int]]:
+        """(index, parity) of the barriers that the watchdog gave up on. Works after the trap, which leaves the context
+        unusable: the words are in host memory."""
+        if not self.flag:
+            return []
+        words = (ctypes.c_uint32 * WATCHDOG_WORDS).from_address(self.flag)
+        return [(at, word - 1) for at, word in enumerate(words) if word]
 
-    def stuck_barrier(self) -> int | None:
-        """After a failed launch of a kernel built with LOOM_WATCHDOG: index of the barrier it hung on."""
-        driver = _driver()
-        status, pointer, _ = driver.cuModuleGetGlobal(self.library, b"loom_stuck")
-        if status != driver.CUresult.CUDA_SUCCESS:
-            return None
-        words = (ctypes.c_uint32 * 2)()
-        status = driver.cuMemcpyDtoH(ctypes.addressof(words), pointer, 8)[0]
-        return words[0] - 1 if status == driver.CUresult.CUDA_SUCCESS and words[0] else None
+
+def watchdog_flag(library: object) -> int:
+    """Host memory for the watchdog's words, made known to the module; 0 where it was built without."""
+    api = _driver()
+    status, pointer, _ = api.cuModuleGetGlobal(library, b"loom_stuck")
+    if status != api.CUresult.CUDA_SUCCESS:
+        return 0
+    size = 4 * WATCHDOG_WORDS
+    host = check(api.cuMemHostAlloc(size, api.CU_MEMHOSTALLOC_DEVICEMAP | api.CU_MEMHOSTALLOC_PORTABLE), "the watchdog")
+    ctypes.memset(int(host), 0, size)
+    word = ctypes.c_uint64(int(check(api.cuMemHostGetDevicePointer(host, 0), "the watchdog")))
+    check(api.cuMemcpyHtoD(pointer, ctypes.addressof(word), 8), "the watchdog")
+    return int(host)
 
 
 def read_global(kernel: LoadedKernel, name: str, size_bytes: int) -> bytes:
@@ -197,26 +239,6 @@ def read_global(kernel: LoadedKernel, name: str, size_bytes: int) -> bytes:
     words = (ctypes.c_char * min(size, size_bytes))()
     check(api.cuMemcpyDtoH(ctypes.addressof(words), pointer, len(words)), f"reading {name}")
     return bytes(words)
-
-
-@dataclass(slots=True)
-class Parameters:
-    """Storage of one launch's parameters; keeps what it points to alive."""
-
-    values: list = field(default_factory=list)
-    pointers: object = None
-
-    @classmethod
-    def of(cls, values: list) -> Parameters:
-        """values: ctypes scalars, or tensor maps as made by `encode_map`."""
-        made = cls(values)
-        addresses = [ctypes.addressof(v) if isinstance(v, ctypes._SimpleCData) else int(v.getPtr()) for v in values]
-        made.pointers = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
-        return made
-
-    @property
-    def address(self) -> int:
-        return ctypes.addressof(self.pointers)
 
 
 def load(cubin: Cubin, name: str, threads: int, shared_bytes: int, cluster: int = 1, ordinal: int = 0) -> LoadedKernel:
@@ -245,4 +267,4 @@ def load(cubin: Cubin, name: str, threads: int, shared_bytes: int, cluster: int 
         check(
             driver.cuFuncSetAttribute(function, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1), name
         )
-    return LoadedKernel(name, function, library, threads, shared_bytes, cluster)
+    return LoadedKernel(name, function, library, threads, shared_bytes, cluster, watchdog_flag(library))

@@ -8,19 +8,29 @@ The plan comes from the store of tuning results where it has one for the shape; 
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-import numpy as np
-
-from threadloom.errors import CompileError, slug
+from threadloom.arrays_device import LEGACY_STREAM, DeviceArray
+from threadloom.errors import CompileError, InternalError, slug
 from threadloom.lang.bind import Call
+from threadloom.machine.model import Device
+from threadloom.targets.cuda import driver, driver_calls
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
+from threadloom.targets.cuda.launch_prepared import Prepared
 from threadloom.tile.ops import Access, Kernel, Tensor
 
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
+NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's architecture")
+
+EMITTED = ("sm_90a",)  # architectures that code is made for
+MOST_SHARED_BYTES = 227 * 1024
 
 Key = tuple[object, ...]
 
@@ -31,37 +41,73 @@ class Known:
 
     kernel: Kernel
     compiled: dict[Key, CudaKernel] = field(default_factory=dict)
+    prepared: dict[Key, Prepared] = field(default_factory=dict)
 
 
 _known: dict[int, Known] = {}
 _lock = threading.Lock()
 
 
-def device_tensor(array: np.ndarray, tensor: Tensor) -> DeviceTensor:
-    """Address, logical shape and strides in elements of an array that lies in device memory."""
-    interface = array.__array_interface__["data"][0]
+def device_tensor(array: DeviceArray, tensor: Tensor) -> DeviceTensor:
+    """Address, shape and strides in elements of an array; NumPy arrays stand for such in device memory (compiling)."""
     size = max(1, array.dtype.itemsize)
-    return DeviceTensor(interface, array.shape, tuple(s // size for s in array.strides))
+    pointer = array.pointer if isinstance(array, DeviceArray) else array.__array_interface__["data"][0]
+    return DeviceTensor(pointer, array.shape, tuple(s // size for s in array.strides))
 
 
-def device_tensors(kernel: Kernel, arrays: Mapping[str, np.ndarray]) -> dict[str, DeviceTensor]:
+def device_tensors(kernel: Kernel, arrays: Mapping[str, DeviceArray]) -> dict[str, DeviceTensor]:
     return {t.name: device_tensor(arrays[t.name], t) for t in kernel.tensors}
+
+
+# ---------------------------------------------------------------- devices
+
+
+@lru_cache(maxsize=16)
+def model_of(ordinal: int = 0) -> Device:
+    """The machine model of GPU `ordinal`: by its name, or else the nearest of its architecture."""
+    from threadloom.machine.devices import NAMES, device
+
+    major, minor = driver.capability(ordinal)
+    arch = f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+    if arch not in EMITTED:
+        raise CompileError(
+            NO_EMITTER,
+            f"GPU {ordinal} is {arch}, and there is no code generator for it",
+            why=f"code is made for {', '.join(EMITTED)}",
+            try_="CPU tensors: the kernel runs on the CPU as it is",
+        )
+    name, memory_bytes = driver.name_and_memory(ordinal)
+    models = [device(n) for n in NAMES if n != "cpu" and device(n).arch == arch]
+    named = [m for m in models if m.name.lower() in name.lower()]
+    larger = memory_bytes > 100e9  # an H100's EUs with an H200's memory
+    return (named or [m for m in models if (m.name == "h200") == larger] or models)[0]
+
+
+def check_arch(device: Device) -> None:
+    if device.arch not in EMITTED:
+        raise CompileError(
+            NO_EMITTER,
+            f"{device.name} is {device.arch}, and there is no code generator for it",
+            why=f"code is made for {', '.join(EMITTED)}",
+            try_="another --device, such as h200",
+        )
+
+
+# ---------------------------------------------------------------- compiling
 
 
 def kernel_for(
     kernel: Kernel,
     dims: dict[str, int],
     given: dict[str, DeviceTensor],
-    device: str = "h200",
+    device: str | Device = "h200",
     defines: tuple[str, ...] = (),
 ) -> CudaKernel:
     """The compiled kernel for arguments like `given`; made at the first call. `defines`: for the device code."""
     facts = {t.name: facts_of(t, given[t.name]) for t in kernel.tensors}
-    key = (device, defines, tuple(dims.items()), *((f.contiguous_dim, f.aligned) for f in facts.values()))
-    known = _known.get(id(kernel))
-    if known is None:
-        with _lock:
-            known = _known.setdefault(id(kernel), Known(kernel))
+    name = device if isinstance(device, str) else device.name
+    key = (name, defines, tuple(dims.items()), *((f.contiguous_dim, f.aligned) for f in facts.values()))
+    known = _known_of(kernel)
     made = known.compiled.get(key)
     if made is None:
         with _lock:
@@ -71,43 +117,92 @@ def kernel_for(
     return made
 
 
+def _known_of(kernel: Kernel) -> Known:
+    known = _known.get(id(kernel))
+    if known is None:
+        with _lock:
+            known = _known.setdefault(id(kernel), Known(kernel))
+    return known
+
+
 def _make(
-    kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], device: str, defines: tuple[str, ...]
+    kernel: Kernel,
+    dims: dict[str, int],
+    facts: dict[str, TensorFacts],
+    device: str | Device,
+    defines: tuple[str, ...],
 ) -> CudaKernel:
-    """Compile the best plan whose code is what was planned; of several, the first without spills."""
+    """Compile the best plan whose code is what was planned. One with spills or serialised products is only taken where
+    every plan of the search has some."""
+    from threadloom.machine.devices import device as find_device
+
+    machine = find_device(device)
+    check_arch(machine)
     fallback: CudaKernel | None = None
-    reasons = []
-    for program in _programs(kernel, dims, facts, device):
-        made = compile_program(program, facts, dims, defines)
+    reasons: list[str] = []
+    for made in _compiled(kernel, dims, facts, machine, defines):
+        if isinstance(made, str):
+            reasons.append(made)
+            continue
         fault = fault_of(made)
         if not fault:
             return made
         reasons.append(fault)
-        if made.source.shared_bytes <= MOST_SHARED_BYTES:
-            fallback = fallback or made
+        if made.source.shared_bytes <= MOST_SHARED_BYTES and (
+            fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes
+        ):
+            fallback = made
     if fallback is None:
         raise CompileError(
             NOT_COMPILED,
-            f"no plan of {kernel.name} for {device} could be compiled",
-            why="; ".join(reasons) or "the search made none",
+            f"no plan of {kernel.name} for {machine.name} could be compiled",
+            why="; ".join(dict.fromkeys(reasons)) or "the search made none",
             try_="other tile-friendly sizes, or run it on the CPU",
             loc=kernel.loc,
         )
     return fallback
 
 
-MOST_SHARED_BYTES = 227 * 1024
-MOST_TRIED = 4  # plans compiled before one with faults is taken
+MOST_TRIED = 32  # plans compiled before one with faults is taken
 
 
-def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], device: str):
-    """Plans, best first: the model's, then its next candidates."""
+def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKernel | str]:
+    """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
+    many at a time as there are cores (NVRTC runs in parallel)."""
+
+    def attempt(program) -> CudaKernel | str:
+        try:
+            return compile_program(program, facts, dims, defines)
+        except CompileError as error:
+            return error.what + (f" ({error.why})" if error.why else "")
+
+    programs = _programs(kernel, dims, facts, machine)
+    yield attempt(next(programs))
+    cores = max(1, min(16, os.cpu_count() or 1))
+    tried = 1
+    with ThreadPoolExecutor(cores) as pool:
+        while tried < MOST_TRIED:
+            batch = [p for _, p in zip(range(min(cores, MOST_TRIED - tried)), programs, strict=False)]
+            if not batch:
+                return
+            tried += len(batch)
+            yield from pool.map(attempt, batch)
+
+
+def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device):
+    """Plans, best first: the measured one, the model's, then its next candidates."""
+    from threadloom.sched.reuse import Origin, program_for
     from threadloom.sched.search import plan, proved_program
 
     bulk = {name: f.aligned for name, f in facts.items()}
-    outcome = plan(kernel, {n: max(1, e) for n, e in dims.items()}, device, strides_ok=bulk)
+    extents = {n: max(1, e) for n, e in dims.items()}
+    if all(bulk.values()):  # what was measured had aligned tensors
+        chosen = program_for(kernel, extents, machine)
+        if chosen.origin is not Origin.MODEL:
+            yield chosen.program
+    outcome = plan(kernel, extents, machine, strides_ok=bulk)
     yield outcome.best
-    for candidate in outcome.candidates[1:MOST_TRIED]:
+    for candidate in outcome.candidates[1:]:
         program = proved_program(candidate)
         if program is not None:
             yield program
@@ -123,20 +218,93 @@ def fault_of(made: CudaKernel) -> str:
     return f"{cubin.spill_bytes} bytes are spilled" if cubin.spill_bytes else ""
 
 
+# ---------------------------------------------------------------- launching
+
+
 def launch_on_gpu(call: Call) -> None:
-    """Fill the call's outputs, on the current stream of their device."""
-    ordinal, stream = _current(call.device)
-    given = device_tensors(call.kernel, call.arrays)
-    made = kernel_for(call.kernel, call.dims, given)
-    for tensor, result in zip((t for t in call.kernel.tensors if t.access is not Access.IN), call.results, strict=True):
+    """Fill the call's outputs, on the stream that its arrays are ready on."""
+    ordinal = ordinal_of(call.device)
+    stream = current_stream(ordinal) if call.stream is None else call.stream
+    prepared = prepared_for(call, ordinal)
+    arrays = [call.arrays[t.name] for t in call.kernel.tensors]
+    _order(call.others, stream, ordinal)
+    clear_accumulated(call, stream, ordinal)
+    if prepared.blocks:
+        prepared.launch([a.pointer for a in arrays], call.scalars, stream)
+    for other in call.others:
+        _order((stream,), other, ordinal)
+
+
+def ordinal_of(device: str) -> int:
+    return int(device.partition(":")[2] or 0)
+
+
+def prepared_for(call: Call, ordinal: int) -> Prepared:
+    """The call's kernel, ready on its device: planned, compiled and loaded at the first call of its form."""
+    known = _known_of(call.kernel)
+    arrays = call.arrays
+    forms = tuple((a.shape, a.strides, a.pointer % 16 == 0) for a in arrays.values())
+    key = (ordinal, tuple(call.dims.items()), tuple(arrays), forms)
+    prepared = known.prepared.get(key)
+    if prepared is None:
+        given = device_tensors(call.kernel, arrays)
+        made = kernel_for(call.kernel, call.dims, given, model_of(ordinal))
+        prepared = known.prepared[key] = made.prepare(given, call.dims, ordinal)
+    return prepared
+
+
+def clear_accumulated(call: Call, stream: int, ordinal: int) -> None:
+    """Targets of atomic adds begin at zero."""
+    for tensor in call.kernel.tensors:
         if tensor.access is Access.INOUT:
-            result.zero_()
-    made.launch(given, call.dims, call.scalars, stream, ordinal)
+            array = call.arrays[tensor.name]
+            if not array.is_contiguous:
+                _fill_with_torch(call, tensor.name)
+            elif array.size:
+                with driver_calls.OnContext(int(driver.context(ordinal))):
+                    status = driver_calls.calls().fill_bytes(array.pointer, 0, array.size * array.itemsize, stream)
+                if status:
+                    driver.raise_status(status, f"clearing {tensor.name}")
 
 
-def _current(device: str) -> tuple[int, int]:
-    """(ordinal, current stream) of "cuda:N"."""
-    import torch
+def _fill_with_torch(call: Call, name: str) -> None:
+    outputs = [t.name for t in call.kernel.tensors if t.access is not Access.IN]
+    given = call.results[outputs.index(name)]
+    if not hasattr(given, "zero_"):
+        raise CompileError(
+            NOT_COMPILED, f"{name} has gaps and is added to", try_="give an output without gaps, or a torch tensor"
+        )
+    given.zero_()
 
-    ordinal = int(device.partition(":")[2] or 0)
-    return ordinal, torch.cuda.current_stream(ordinal).cuda_stream
+
+def current_stream(ordinal: int) -> int:
+    """torch's current stream of the device, or the legacy default one where torch is not in use."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return LEGACY_STREAM
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    return raw(ordinal) if raw is not None else torch.cuda.current_stream(ordinal).cuda_stream
+
+
+def _order(before: tuple[int, ...], stream: int, ordinal: int) -> None:
+    """Work on `stream` from here on comes after what is on the streams `before` now."""
+    for other in before:
+        if other != stream:
+            driver.wait_for_stream(stream, other, ordinal)
+
+
+def stuck(kernel: CudaKernel, ordinal: int = 0) -> str:
+    """Which barriers a kernel built with the watchdog hung on, "" for none."""
+    loaded = kernel._loaded.get(ordinal)
+    names = kernel.source.barriers
+    found = [
+        f"{names[at] if at < len(names) else 'a further barrier'} (phase parity {parity})"
+        for at, parity in (loaded.stuck_barriers() if loaded is not None else ())
+    ]
+    return ", ".join(found)
+
+
+def raise_if_stuck(kernel: CudaKernel, ordinal: int = 0) -> None:
+    """InternalError where the watchdog ended the kernel; call it after a failed synchronisation."""
+    if waits := stuck(kernel, ordinal):
+        raise InternalError(f"{kernel.source.name} hung on the GPU: waits for {waits}, which never completed")

@@ -77,18 +77,22 @@ LOOM_DEVICE bool barrier_test(u32 barrier, u32 parity) {
 }
 
 #ifdef LOOM_WATCHDOG
-// Two words per launch in global memory: {1 + index of the barrier that never completed, parity}. Host side: driver.py.
-__device__ u32 loom_stuck[2] = {0, 0};
+// Host memory, set by driver.py: for each barrier (the last word for all from 63 on) 1 + the parity that never came.
+__device__ volatile u32* loom_stuck;
 #endif
 
-// `index` names the barrier in reports of the watchdog.
+// `index` names the barrier in reports of the watchdog, which gives up after LOOM_WATCHDOG cycles. It leaves the others
+// an eighth of that to give up too, so that the report names all that hang.
 LOOM_DEVICE void barrier_wait(u32 barrier, u32 parity, u32 index) {
 #ifdef LOOM_WATCHDOG
-  for (u32 tries = 0; !barrier_test(barrier, parity); tries++)
-    if (tries > LOOM_WATCHDOG) {
-      loom_stuck[1] = parity;
-      atomicExch(&loom_stuck[0], index + 1);
+  if (barrier_test(barrier, parity)) return;
+  const i64 began = clock64();
+  while (!barrier_test(barrier, parity))
+    if (clock64() - began > (i64)LOOM_WATCHDOG) {
+      loom_stuck[index < 63 ? index : 63] = parity + 1;
       __threadfence_system();
+      while (clock64() - began < (i64)LOOM_WATCHDOG / 8 * 9) {
+      }
       __trap();
     }
 #else

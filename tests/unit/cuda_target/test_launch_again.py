@@ -1,0 +1,119 @@
+"""Repeated calls with torch tensors: what makes two calls one form. CPU tensors stand for those of a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cuda_target.test_gpu_calls import compiled, scaled, summed
+from threadloom.arrays_device import of_torch
+from threadloom.lang.bind import Call
+from threadloom.targets.cuda import launch, launch_again
+from threadloom.targets.cuda.launch_again import Again
+
+pytestmark = pytest.mark.torch
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def again(gpu, monkeypatch):
+    """A function that calls like the kernel, through `Again` alone: it learns what it does not know."""
+    monkeypatch.setattr(launch, "current_stream", lambda ordinal: 500 + ordinal)
+    made: dict[object, Again] = {}
+
+    def call(kernel, *args, **kwargs):
+        known = made.setdefault(kernel, Again(kernel.signature))
+        results = known.run(args, kwargs)
+        if results is NotImplemented:
+            bound = kernel.bind(*args, **kwargs)
+            tensors = dict(zip(kernel.signature.positional, args, strict=False)) | kwargs
+            outputs = dict(zip((o.name for o in kernel.signature.outputs), bound.results, strict=True))
+            arrays = {t.name: of_torch({**outputs, **tensors}[t.name]) for t in bound.kernel.tensors}
+            on_gpu = Call(bound.kernel, arrays, bound.dims, bound.scalars, bound.results, "cuda:0")
+            launch.launch_on_gpu(on_gpu)
+            known.learn(args, kwargs, on_gpu)
+            call.learnt += 1
+            results = bound.results[0]
+        return results
+
+    call.learnt = 0
+    return call
+
+
+def test_same_form_is_learnt_once(gpu, again):
+    x = torch.randn(64, 128)
+    first, second = again(scaled, x, 2.0), again(scaled, x.clone(), 3.0)
+    assert again.learnt == 1 and first is not second and second.shape == (64, 128)
+    assert [entry.stream for entry in gpu.launches] == [500, 500]
+
+
+def test_addresses_and_scalars_are_the_calls(gpu, again):
+    x = torch.randn(64, 128)
+    again(scaled, x, 2.0)
+    source = compiled(scaled)[0].source
+    gpu.parameter_count = len(source.maps) + 3 * len(source.direct) + len(source.dims) + 1
+    y = torch.randn(64, 128)
+    out = again(scaled, y, 7.0)
+    words = gpu.launches[-1].words
+    assert {y.data_ptr(), out.data_ptr()} <= set(words)
+    assert torch.tensor([words[-1] & 0xFFFFFFFF]).to(torch.int32).view(torch.float32).item() == 7.0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda x: x[:32],
+        lambda x: x.T.contiguous().T,
+        lambda x: torch.randn(64, 256)[:, ::2],
+        lambda x: torch.randn(64 * 128 + 1)[1:].view(64, 128),
+        lambda x: torch.randn(64, 256),
+    ],
+    ids=["shape", "strides", "gaps", "alignment", "extent"],
+)
+def test_other_forms_are_not_taken_for_known_ones(gpu, again, other):
+    x = torch.randn(64, 128)
+    again(scaled, x, 2.0)
+    again(scaled, other(x), 2.0)
+    assert again.learnt == 2
+
+
+def test_what_the_long_way_has_to_refuse_goes_the_long_way(gpu, again):
+    x = torch.randn(64, 128)
+    again(scaled, x, 2.0)
+    known = Again(scaled.signature)
+    assert known.key((x.requires_grad_(), 2.0), {}) is None
+    with torch.no_grad():
+        assert known.key((x, 2.0), {}) is not None
+    assert known.run((x.detach(), [1]), {}) is NotImplemented  # cannot be hashed
+    negative = torch.zeros(4, dtype=torch.complex64).conj().imag
+    assert negative.is_neg() and known.key((negative, 2.0), {}) is None
+
+
+def test_given_outputs_must_be_apart(gpu, again):
+    memory = torch.zeros(192, 128)
+    x = memory[:64]
+    out = memory[64:128]
+    assert again(scaled, x, 2.0, out=out) is out
+    assert again(scaled, memory[128:], 2.0, out=out) is out and again.learnt == 1
+    before = len(gpu.launches)
+    with pytest.raises(Exception, match="shares memory"):
+        again(scaled, memory[32:96], 2.0, out=out)
+    assert len(gpu.launches) == before
+
+
+def test_targets_of_atomics_begin_at_zero(gpu, again):
+    x = torch.randn(64, 128)
+    for _ in range(2):
+        assert not again(summed, x).any()
+    out = torch.ones(128)
+    assert again(summed, x, out=out) is out and not out.any()
+    out.fill_(3)
+    again(summed, x, out=out)
+    assert not out.any() and again.learnt == 2
+
+
+def test_forgets_when_there_are_too_many(gpu, again, monkeypatch):
+    monkeypatch.setattr(launch_again, "MOST_FORMS", 2)
+    for rows in (1, 2, 3):
+        again(scaled, torch.randn(rows, 128), 2.0)
+    again(scaled, torch.randn(3, 128), 2.0)
+    assert again.learnt == 3
