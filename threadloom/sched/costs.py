@@ -242,21 +242,23 @@ def _block_cycles(device: Device, seu: SEU, work: Work) -> float:
 
 
 TILE_BLOCK_CYCLES = 150.0  # loads and stores of four result tiles by rows, and the latency of a tile product
-PANEL_SHARE_OF_L1 = 0.4  # measured with 48 KiB: 128 deep panels of 32 floats beat 256 deep ones by 5 %, 512 by 15 %
+# Measured with 48 KiB: 128 deep panels of 32 floats beat 256 deep ones by 5 %, 512 deep ones by 15 %; with 32 KiB, 256
+# deep panels of 16 floats beat 128 and 192 deep ones by 2-3 %.
+PANEL_SHARE_OF_L1 = 0.5
 
 
 def _memory_cycles(device: Device, traits: Traits) -> float:
     """Time to move the buffers' bytes, per memory; a CPU's outer levels deliver a fraction of L1's bytes a cycle."""
     cycles = 0.0
     for space, count in traits.memory_bytes:
-        rate = MEMORY_RATES.get(space)
+        rate = float(device.fact(f"{space}_bytes_per_cycle", 0) or MEMORY_RATES.get(space, 0)) or None
         if rate is not None:
             cycles += count / rate
     return cycles
 
 
 # Bytes a cycle that a core or SM reads from a buffer in the memory: smem measured on H200; l1/l2/l3 assumed, typical of
-# current server cores (two vectors from L1, half a line from L2).
+# current server cores (two vectors from L1, half a line from L2), where the device has no figure of its own.
 MEMORY_RATES = {"smem": 128.0, "l1": 96.0, "l2": 32.0, "l3": 8.0}
 
 

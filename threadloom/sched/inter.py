@@ -118,6 +118,7 @@ def launch_ns(
     entering = int(device.fact("tile_cycles", 0))
     times = [(n, one.cycles(trips) + entering) for n, trips in grid.classes]
     busiest = spread(times, device.eu_count, dynamic=partition.longest_first)
+    busiest += float(device.fact("core_spread", 0) or 0) * max((t for _, t in times), default=0.0)
     return launch_ns_of(device, busiest, moved_bytes)
 
 

@@ -45,18 +45,21 @@ def _streamed_outputs(context: Context) -> list[str]:
 
 
 def _packed_for_many(made: Candidate) -> list[str]:
-    """Tensors that are packed for products, of which several tiles of the grid read the same part. Copies of large ones
-    would cost more memory than they are worth."""
-    context = made.context
+    """Tensors that are packed for products, of which several tiles of the grid read the same part, where that saves
+    more than a launch of its own. Copies of large ones would cost more memory than they are worth."""
+    context, device = made.context, made.context.device
+    worth_cycles = float(device.fact("launch_ns", 0) or 0) * device.clock_ghz.value * device.eu_count
     found = []
     for task in context.graph.tasks:
         if task.kind not in LOADS or made.placement.units[task.name].method is not Method.PACK:
             continue
         for op in task.ops:
-            if isinstance(op, Load) and _tensor_bytes(context, op.tensor) <= MOST_SHARED_BYTES:
+            if isinstance(op, Load) and (size := _tensor_bytes(context, op.tensor)) <= MOST_SHARED_BYTES:
                 used = {term.axis for subscript in op.subscripts for term in subscript.terms}
                 others = [axis for axis in grid_axes(context.graph) if axis not in used]
-                if math.prod(made.sizes.tiles_of(axis) for axis in others) > 1:
+                again = math.prod(made.sizes.tiles_of(axis) for axis in others) - 1
+                rate = made.placement.units[task.name].seu.rate("bytes.pack") or 1.0
+                if again * size / rate > worth_cycles:
                     found.append(op.tensor)
     return list(dict.fromkeys(found))
 
