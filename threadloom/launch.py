@@ -6,7 +6,8 @@ runs what that target does not take.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from threadloom.lang.bind import Call
 from threadloom.tile.interp import interpret
 from threadloom.tile.ops import Access, AxisKind, Tensor
 
+if TYPE_CHECKING:
+    from threadloom.sched.tune import Progress, Tuned
+
+NOTHING_KEPT = slug("nothing-kept", "tuning is asked for where nothing is kept between runs")
 HOST_ONLY = slug("host-only", "what runs on the host only is asked for with arrays on a GPU")
 
 
@@ -33,6 +38,31 @@ def launch(call: Call) -> None:
         launch_on_cpu(call)
     else:
         run_interpreter(call)
+
+
+def tune_call(call: Call, progress: Callable[[Progress], None] | None = None, **limits: object) -> Tuned:
+    """Measure plans for the call's shapes on its device (see sched/tune.py; `limits`: most, limit_s, timeout_s) and
+    keep the fastest: calls of these shapes run it from now on."""
+    from threadloom.sched.tune import tune
+    from threadloom.store import open_store
+
+    store = open_store()
+    if store is None:
+        raise CompileError(NOTHING_KEPT, "tuning has nowhere to keep what it measures", why="LOOM_CACHE=off")
+    if call.device == "cpu":
+        from threadloom.machine.cpu import host
+        from threadloom.targets.cpu.launch import forget
+
+        device, arrays = host(), call.arrays
+    else:
+        from threadloom.targets.cuda.launch import forget, integers_of, model_of, ordinal_of
+
+        device, arrays = model_of(ordinal_of(call.device)), integers_of(call)
+    dims = {name: max(1, extent) for name, extent in call.dims.items()}
+    with store:
+        found = tune(call.kernel, dims, device, store, arrays, call.scalars, progress, **limits)
+    forget(call.kernel)
+    return found
 
 
 def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:

@@ -60,3 +60,12 @@ def test_no_library_to_allocate_with(monkeypatch):
     with pytest.raises(CompileError) as caught:
         allocate((4, 4), tl.f32, "dlpack", "cuda:0")
     assert caught.value.slug == "no-allocator" and "out=" in caught.value.try_
+
+
+def test_tuning_without_a_place_to_keep_it(monkeypatch):
+    import numpy as np
+
+    monkeypatch.setenv("LOOM_CACHE", "off")
+    with pytest.raises(CompileError) as caught:
+        doubled.tune(np.zeros((4, 8), np.float32))
+    assert caught.value.slug == "nothing-kept"

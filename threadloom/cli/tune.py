@@ -13,7 +13,11 @@ from threadloom.cli import UsageError, json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from threadloom.cli.kernel_argument import Chosen
     from threadloom.sched.tune import Progress, Tuned
+    from threadloom.tile.ops import Kernel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dtype_argument(parser)
     parser.add_argument("--device", default="cpu", help="default: cpu, this one")
     parser.add_argument("--plans", type=int, default=24, metavar="N", help="most plans to measure (default: 24)")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="for all of it (default: none on a CPU; on a GPU"
+                        " 20 for each product of the kernel, at most 60)")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for one plan (default: 30)")
     json_output.add_json_argument(parser)
 
@@ -28,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.plans < 1 or args.timeout <= 0:
         raise UsageError("--plans and --timeout must be positive")
-    from threadloom.cli.inputs import bound_call, make_inputs
     from threadloom.cli.kernel_argument import choose_from
     from threadloom.machine.devices import device
     from threadloom.sched.tune import tune
@@ -38,18 +43,35 @@ def run(args: argparse.Namespace) -> int:
     if store is None:
         raise UsageError("nothing can be kept: LOOM_CACHE=off")
     chosen, machine = choose_from(args), device(args.device)
-    call = bound_call(chosen, make_inputs(chosen, args.dtype))
-    integers = {name: array for name, array in call.arrays.items() if array.dtype.kind in "iu"}
+    kernel, dims, integers, scalars = _problem(chosen, args.dtype, machine.arch)
     shown = _Shown(quiet=args.json == "-")
     with store, shown:
         tuned = tune(
-            call.kernel, call.dims, machine, store, integers, call.scalars, shown.step,
-            most=args.plans, timeout_s=args.timeout,
+            kernel, dims, machine, store, integers, scalars, shown.step,
+            most=args.plans, timeout_s=args.timeout, limit_s=args.limit,
         )  # fmt: skip
-    json_output.write(args, "tune", 1, _record(chosen.name, args.device, call.dims, tuned))
+    json_output.write(args, "tune", 1, _record(chosen.name, args.device, dims, tuned))
     if args.json != "-":
         _print(tuned)
     return 0
+
+
+def _problem(
+    chosen: Chosen, dtype: str | None, arch: str
+) -> tuple[Kernel, dict[str, int], dict[str, np.ndarray], dict[str, float]]:
+    """(kernel, extents, values of integer tensors, scalars). A GPU's problem may be larger than this process should
+    make data for, so data is only made where loops or scalars depend on it."""
+    from threadloom.cli.inputs import bound_call, make_inputs, planning_problem
+    from threadloom.tile.ops import Access
+
+    if arch != "cpu":
+        problem = planning_problem(chosen, dtype, "f16")
+        inputs = [t for t in problem.kernel.tensors if t.access is Access.IN]
+        if not problem.kernel.scalars and all(t.dtype.is_float for t in inputs):
+            return problem.kernel, problem.dims, {}, {}
+    call = bound_call(chosen, make_inputs(chosen, dtype if arch == "cpu" else dtype or "f16"))
+    integers = {name: array for name, array in call.arrays.items() if array.dtype.kind in "iu"}
+    return call.kernel, call.dims, integers, dict(call.scalars)
 
 
 class _Shown:
@@ -97,6 +119,10 @@ def _print(tuned: Tuned) -> None:
     tiles = " ".join(f"{t.axis}={t.extent}" for t in tuned.program.partition.tiles)
     print(f"best: {tiles}, {duration(tuned.ns)} (the model said {duration(tuned.program.predicted_ns)})")
     print(f"{tuned.measured} plans measured now, {tuned.stored} known before, {len(tuned.failed)} failed; stored")
+    if tuned.skipped:
+        print(f"{tuned.skipped} plans were left out by the time limit: run the command again, or give --limit")
+    for failed in tuned.failed:
+        print(f"  {failed.state}: {failed.message}")
 
 
 def _record(name: str, device: str, dims: dict[str, int], tuned: Tuned) -> dict[str, json_output.Json]:

@@ -16,6 +16,7 @@ from threadloom.lang.signature import ConstParam, FunctionParam, Signature, read
 from threadloom.lang.source_of import Origin, find_source, visible_names
 
 if TYPE_CHECKING:
+    from threadloom.sched.tune import Tuned
     from threadloom.targets.cuda.launch_again import Again
     from threadloom.tile.ops import Kernel as TileKernel
 
@@ -124,6 +125,14 @@ class Kernel:
             self._again = self._again or Again(self.signature)
             self._again.learn(args, kwargs, call)
         return call.results[0] if len(call.results) == 1 else call.results
+
+    def tune(self, *args: object, **kwargs: object) -> Tuned:
+        """Measure plans for the shapes and the device of these arguments, and keep the fastest for later calls. Takes
+        seconds to a minute; `loom tune` does the same from the command line."""
+        from threadloom.launch import tune_call
+
+        self._again = None
+        return tune_call(self.bind(*args, **kwargs))
 
     def torch_op(self, name: str, **constants: object) -> Callable[..., object]:
         """Register the kernel as the PyTorch operator `name` ("namespace::operator") and return it: torch.compile and

@@ -3,6 +3,9 @@
 One worker serves many jobs (imports and code caches stay warm). It gets a job as one line of JSON on its standard input
 (kernel text, extents, device, recipe of the plan) and answers with one line: the time, or why there is none. A worker
 that says nothing in time is killed; so is one that dies; the next job gets a new one, so a bad plan costs one answer.
+
+Devices whose plans take long to compile have it done by workers of their own, several at a time (`make`), and only
+measured here (`measure_ready`, `race`).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from threadloom.tile.ops import Kernel
 
 WORKER = "threadloom.sched.measure_worker"
 TIMEOUT_S = 30.0  # for one plan: compile, warm up and measure
+READY_S = 10.0  # for one that is compiled already
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,16 @@ class Job:
     device: str
     scalars: dict[str, float]
     index_arrays: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A plan that was compiled to `path`. `fault`: what in its code is not as planned; `error`: why there is none."""
+
+    recipe: str
+    path: Path
+    fault: str = ""
+    error: str = ""
 
 
 class Measurer:
@@ -83,26 +97,61 @@ class Measurer:
 
     def measure(self, recipe: Recipe) -> PlanTime:
         text = recipe_text(recipe)
-        job = self._job
-        line = json.dumps(
-            {
-                "kernel": job.kernel,
-                "dims": job.dims,
-                "device": job.device,
-                "scalars": job.scalars,
-                "index_arrays": job.index_arrays,
-                "recipe": text,
-            }
-        )
-        answer = self._ask(line)
-        if answer is None:
-            return PlanTime(text, "timeout", 0.0, f"no answer within {self._timeout_s:.0f} s")
-        if "ns" not in answer:
-            return PlanTime(text, "failed", 0.0, answer.get("error", "no reason given"))
-        return PlanTime(text, "ok", float(answer["ns"]))
+        return self._time_of(text, self._ask("measure", recipe=text))
 
-    def _ask(self, line: str) -> dict | None:
+    def make(self, recipe: Recipe, path: Path) -> Made:
+        """Compile the plan to `path`."""
+        text = recipe_text(recipe)
+        answer = self._ask("make", recipe=text, path=str(path))
+        if answer is None:
+            return Made(text, path, error=f"not compiled within {self._timeout_s:.0f} s")
+        return Made(text, path, answer.get("fault", ""), answer.get("error", ""))
+
+    def load(self) -> None:
+        """Have the worker make its data now."""
+        self._ask("load")
+
+    def measure_ready(self, made: Made) -> PlanTime:
+        """Time a compiled plan. One that hangs is run again with the watchdog, which says where."""
+        answer = self._ask("measure_ready", min(self._timeout_s, READY_S), paths=[str(made.path)])
+        if answer is not None:
+            return self._time_of(made.recipe, answer)
+        explained = self._ask("explain_hang", paths=[str(made.path)]) or {}
+        found = explained.get("hang") or explained.get("error") or "no answer"
+        return PlanTime(made.recipe, "timeout", 0.0, f"it hangs: {found}")
+
+    def race(self, made: list[Made]) -> list[float]:
+        """Times in ns of compiled plans that take turns; [] where they could not be had."""
+        answer = self._ask("measure_ready", paths=[str(m.path) for m in made]) or {}
+        return [float(ns) for ns in answer.get("ns", [])]
+
+    def _time_of(self, recipe: str, answer: dict | None) -> PlanTime:
+        if answer is None:
+            return PlanTime(recipe, "timeout", 0.0, f"no answer within {self._timeout_s:.0f} s")
+        if "ns" not in answer:
+            return PlanTime(recipe, "failed", 0.0, answer.get("error", "no reason given"))
+        ns = answer["ns"]
+        return PlanTime(recipe, "ok", float(ns[0] if isinstance(ns, list) else ns))
+
+    def _ask(self, do: str, within_s: float | None = None, **more: object) -> dict | None:
         """The worker's answer; None where it did not come in time."""
+        job = self._job
+        return self._send(
+            json.dumps(
+                {
+                    "do": do,
+                    "kernel": job.kernel,
+                    "dims": job.dims,
+                    "device": job.device,
+                    "scalars": job.scalars,
+                    "index_arrays": job.index_arrays,
+                    **more,
+                }
+            ),
+            self._timeout_s if within_s is None else within_s,
+        )
+
+    def _send(self, line: str, within_s: float) -> dict | None:
         process = self._running()
         try:
             process.stdin.write(line + "\n")
@@ -110,7 +159,7 @@ class Measurer:
         except OSError:
             self.stop()
             return {"error": "the worker died before it took the plan"}
-        reply = self._read_line(process)
+        reply = self._read_line(process, within_s)
         if reply is None:
             self.stop()
             return None
@@ -124,9 +173,9 @@ class Measurer:
             self.stop()
             return {"error": f"the worker answered nonsense: {reply[:80]!r}"}
 
-    def _read_line(self, process: subprocess.Popen[str]) -> str | None:
+    def _read_line(self, process: subprocess.Popen[str], within_s: float) -> str | None:
         """One line; "" where the worker died; None where the time is over."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + within_s
         got = b""
         with selectors.DefaultSelector() as ready:
             ready.register(process.stdout, selectors.EVENT_READ)

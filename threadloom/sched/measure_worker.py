@@ -6,35 +6,67 @@ import importlib
 import json
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 
 from threadloom.dtypes import numpy_dtype, u4
 from threadloom.errors import ThreadloomError
+from threadloom.machine.model import Device
+from threadloom.sched.ops import SProgram
 from threadloom.sched.sizes import dim_extent
 from threadloom.tile.ops import Access, Kernel, Tensor
+from threadloom.tile.text import parse_text
 
-# arch -> function (program, arrays, dims, scalars, device) -> nanoseconds of one launch
+MOST_RANDOM = (1 << 22) + 3  # random numbers made for a tensor; longer ones repeat them, in step with no dimension
+
+# arch -> module with time_plan(program, arrays, dims, scalars, device) -> nanoseconds of one launch
 TIMERS: dict[str, str] = {
-    "cpu": "threadloom.targets.cpu.time_plan:time_plan",
-    "sm_90a": "threadloom.targets.cuda.time_plan:time_plan",
+    "cpu": "threadloom.targets.cpu.time_plan",
+    "sm_90a": "threadloom.targets.cuda.time_plan",
 }
 
 
 def answer(request: dict) -> dict:
-    """Measure one plan."""
+    """Do what is asked for one plan (`do`: see measure.py)."""
     from threadloom.machine.devices import device
-    from threadloom.sched.reuse import recipe_from_text, remake
-    from threadloom.tile.text import parse_text
 
-    kernel, machine = parse_text(request["kernel"]), device(request["device"])
-    program = remake(kernel, request["dims"], machine, recipe_from_text(request["recipe"])).best
-    arrays = make_arrays(kernel, request["dims"], request["index_arrays"])
+    machine = device(request["device"])
     if machine.arch not in TIMERS:
         return {"error": f"nothing here can run plans for {machine.name}"}
-    module, _, name = TIMERS[machine.arch].partition(":")
-    time_plan = getattr(importlib.import_module(module), name)
-    return {"ns": time_plan(program, arrays, request["dims"], request["scalars"], machine)}
+    timer = importlib.import_module(TIMERS[machine.arch])
+    dims, scalars = request["dims"], request["scalars"]
+    match request["do"]:
+        case "make":
+            return {"fault": timer.make_ready(_program(request, machine), dims, Path(request["path"]))}
+        case "load":
+            return {"loaded": len(_arrays(request))}
+        case "measure":
+            return {"ns": timer.time_plan(_program(request, machine), _arrays(request), dims, scalars, machine)}
+        case "measure_ready":
+            paths = [Path(p) for p in request["paths"]]
+            return {"ns": timer.time_ready(paths, _arrays(request), dims, scalars, machine)}
+        case "explain_hang":
+            return {"hang": timer.explain_hang(Path(request["paths"][0]), _arrays(request), dims, scalars)}
+    return {"error": f"there is no job called {request['do']!r}"}
+
+
+def _program(request: dict, machine: Device) -> SProgram:
+    from threadloom.sched.reuse import recipe_from_text, remake
+
+    recipe = recipe_from_text(request["recipe"])
+    return remake(parse_text(request["kernel"]), request["dims"], machine, recipe).best
+
+
+_made: dict[str, dict[str, np.ndarray]] = {}  # of the last kernel: plans of one kernel are measured one after another
+
+
+def _arrays(request: dict) -> dict[str, np.ndarray]:
+    key = json.dumps([request["kernel"], request["dims"], request["index_arrays"]])
+    if key not in _made:
+        _made.clear()
+        _made[key] = make_arrays(parse_text(request["kernel"]), request["dims"], request["index_arrays"])
+    return _made[key]
 
 
 def make_arrays(kernel: Kernel, dims: dict[str, int], index_arrays: str) -> dict[str, np.ndarray]:
@@ -53,7 +85,9 @@ def _made_up(tensor: Tensor, dims: dict[str, int], rng: np.random.Generator) -> 
         shape[-1] = (shape[-1] + 1) // 2
     if tensor.access is not Access.IN or not tensor.dtype.is_float:
         return np.zeros(shape, numpy_dtype(tensor.dtype))
-    return (rng.standard_normal(shape, dtype=np.float32) * 0.1).astype(numpy_dtype(tensor.dtype))
+    size = int(np.prod(shape))
+    some = rng.standard_normal(min(size, MOST_RANDOM), dtype=np.float32) * 0.1
+    return np.resize(some.astype(numpy_dtype(tensor.dtype)), shape)
 
 
 def main() -> None:

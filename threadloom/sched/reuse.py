@@ -1,4 +1,5 @@
-"""Plans from the store: exact, borrowed from another shape, or made by the model.
+"""Plans from the store, or else from those that came with the package: exact, borrowed from another shape; or made by
+the model.
 
 A measured time never leaves its shape. A plan may: the partition that won for a shape in the same bucket (every
 dimension within a factor of two) is scheduled and proved for the new shape, and taken if the model does not prefer its
@@ -13,10 +14,11 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from threadloom.errors import CompileError
+from threadloom.errors import CompileError, InternalError
 from threadloom.machine.model import Device
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.search import Outcome, plan
+from threadloom.sched.shipped import Shipped, shipped
 from threadloom.store import Key, Store, StoredPlan, dumps, parse_shape, shape_text
 from threadloom.tile.ops import Kernel
 
@@ -52,12 +54,13 @@ class Recipe:
 def choose(kernel: Kernel, dims: dict[str, int], device: Device, store: Store | None) -> Chosen:
     """The plan to run for this shape, without measuring anything."""
     key = key_of(kernel, dims, device)
-    if store is not None and (stored := store.plan(key)) is not None:
-        program = _remade(kernel, dims, device, stored)
+    came_with_it = shipped(key.device)
+    for stored in (store.plan(key) if store is not None else None, came_with_it.plan(key)):
+        program = _remade(kernel, dims, device, stored) if stored is not None else None
         if program is not None:
             return Chosen(program, Origin.TUNED, measured_ns=stored.ns)
     own = plan(kernel, dims, device)
-    for stored in _bucket(store, key, dims):
+    for stored in (*_bucket(store, key, dims), *_bucket(came_with_it, key, dims)):
         program = _remade(kernel, dims, device, stored)
         if program is not None and program.predicted_ns <= own.best.predicted_ns * WORSE:
             decisions = (*program.decisions, ("borrowed_from", stored.shape))
@@ -65,7 +68,7 @@ def choose(kernel: Kernel, dims: dict[str, int], device: Device, store: Store | 
     return Chosen(own.best, Origin.MODEL)
 
 
-def _bucket(store: Store | None, key: Key, dims: dict[str, int]) -> list[StoredPlan]:
+def _bucket(store: Store | Shipped | None, key: Key, dims: dict[str, int]) -> list[StoredPlan]:
     """Plans of near shapes, nearest first."""
     near = []
     for stored in store.plans_of_other_shapes(key) if store is not None else ():
@@ -81,7 +84,7 @@ def _remade(kernel: Kernel, dims: dict[str, int], device: Device, stored: Stored
     try:
         recipe = recipe_from_text(stored.plan)
         return remake(kernel, dims, device, recipe).best
-    except (CompileError, ValueError, KeyError, TypeError):
+    except (CompileError, InternalError, ValueError, KeyError, TypeError):
         return None
 
 

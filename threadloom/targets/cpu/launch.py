@@ -82,6 +82,12 @@ def launch_on_cpu(call: Call) -> None:
     run(ready, call)
 
 
+def forget(kernel: Kernel) -> None:
+    """Have the next call plan anew."""
+    with _lock:
+        _known.pop(id(kernel), None)
+
+
 def run(ready: Ready, call: Call) -> None:
     for tensor in call.kernel.tensors:
         if tensor.access is Access.INOUT:

@@ -45,6 +45,11 @@ def _driver():
     return driver
 
 
+def api():
+    """The bindings of the driver, initialised; CompileError `no-gpu` where there is none."""
+    return _driver()
+
+
 def check(result: tuple, doing: str):
     """The values of a driver call's `result`, or an error that says what was being done."""
     status, *values = result

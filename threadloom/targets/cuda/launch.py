@@ -16,11 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import numpy as np
+
 from threadloom.arrays_device import LEGACY_STREAM, DeviceArray
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.lang.bind import Call
 from threadloom.machine.model import Device
-from threadloom.targets.cuda import driver, driver_calls
+from threadloom.targets.cuda import driver, driver_calls, driver_work
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.launch_prepared import Prepared
@@ -233,6 +235,26 @@ def launch_on_gpu(call: Call) -> None:
         prepared.launch([a.pointer for a in arrays], call.scalars, stream)
     for other in call.others:
         _order((stream,), other, ordinal)
+
+
+def integers_of(call: Call) -> dict[str, np.ndarray]:
+    """Copies in host memory of the call's integer tensors, on which loops may depend; waits for the device."""
+    found = {}
+    for tensor in call.kernel.tensors:
+        array = call.arrays[tensor.name]
+        if tensor.access is Access.IN and array.dtype.kind in "iub":
+            if not array.is_contiguous:
+                raise CompileError(NOT_COMPILED, f"{tensor.name} has gaps", try_=f"{tensor.name}.contiguous()")
+            found[tensor.name] = np.empty(array.shape, array.dtype)
+            with driver_calls.OnContext(int(driver.context(ordinal_of(call.device)))):
+                driver_work.download(array.pointer, found[tensor.name])
+    return found
+
+
+def forget(kernel: Kernel) -> None:
+    """Have the next call plan anew."""
+    with _lock:
+        _known.pop(id(kernel), None)
 
 
 def ordinal_of(device: str) -> int:

@@ -1,0 +1,92 @@
+"""Plans that come with the package: used for their shape, lent to near ones, ignored where stale."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.sched import kernels
+from threadloom.dtypes import f16
+from threadloom.machine.devices import device
+from threadloom.sched import reuse, shipped
+from threadloom.sched.ops import AxisTile, Partition
+from threadloom.sched.reuse import Origin, Recipe, choose, key_of, recipe_text
+from threadloom.store import Store, StoredPlan, shape_text
+
+KERNEL = kernels.matmul.tile(T=f16)
+DIMS = {"M": 4096, "N": 4096, "K": 512}
+H200 = device("h200")
+TILES = (AxisTile("m", 256, 128), AxisTile("n", 64, 64), AxisTile("k", 64, 64))
+RECIPE = recipe_text(Recipe(Partition(TILES, workers=2, order=("m", "n"), persistent=True), "joint", "fused"))
+
+
+@pytest.fixture
+def ship(tmp_path, monkeypatch):
+    """ship(recipe, **changes to the head of the file): as if the package came with that one plan."""
+
+    def do(recipe: str = RECIPE, **head):
+        path = tmp_path / "h200.json"
+        key = key_of(KERNEL, DIMS, H200)
+        shipped.write(path, "h200", [(key, StoredPlan(shape_text(DIMS), RECIPE, 1e5, 9e4))], {"commit": "abc"})
+        record = json.loads(path.read_text()) | head
+        record["plans"][0]["plan"] = json.loads(recipe)
+        made = shipped.read(json.dumps(record))
+        monkeypatch.setattr(reuse, "shipped", lambda name: made if name == "h200" else shipped.Shipped())
+
+    return do
+
+
+def test_used_for_its_shape(ship):
+    ship()
+    found = choose(KERNEL, DIMS, H200, None)
+    assert found.origin is Origin.TUNED and found.measured_ns == 1e5
+    assert found.program.partition.tiles == TILES
+
+
+def test_the_users_own_plan_comes_first(ship, tmp_path):
+    ship()
+    with Store(tmp_path) as store:
+        other = RECIPE.replace('"extent":64,"worker_extent":64}', '"extent":128,"worker_extent":128}', 1)
+        store.set_plan(key_of(KERNEL, DIMS, H200), other, 5e4, 4e4)
+        assert choose(KERNEL, DIMS, H200, store).measured_ns == 5e4
+
+
+def test_lent_to_a_near_shape(ship, monkeypatch):
+    ship()
+    monkeypatch.setattr(reuse, "WORSE", 100.0)
+    found = choose(KERNEL, {**DIMS, "M": 3000}, H200, None)
+    assert found.origin is Origin.BORROWED and found.measured_ns == 0.0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "head"),
+    [
+        (RECIPE, {"form": shipped.FORM + 1}),
+        (RECIPE, {"schema": "other"}),
+        ('{"partition":3}', {}),
+        (RECIPE.replace('"extent":256', '"extent":65536'), {}),
+        (RECIPE.replace('"axis":"k"', '"axis":"q"'), {}),
+        (RECIPE.replace('"workers":2', '"workers":2,"colour":"red"'), {}),
+    ],
+    ids=["form", "schema", "no partition", "tile", "axis", "field"],
+)
+def test_stale_ones_are_ignored(ship, recipe, head):
+    ship(recipe, **head)
+    assert choose(KERNEL, DIMS, H200, None).origin is Origin.MODEL
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"schema": "threadloom.plans/1", "form": 1}'])
+def test_a_file_that_is_none_is_empty(text):
+    assert not shipped.read(text).plans
+
+
+def test_no_file_for_a_device():
+    assert not shipped.shipped("no-such-device").plans and not shipped.shipped("../h200").plans
+
+
+def test_every_plan_that_came_along_can_be_read():
+    for name in ("h200",):
+        for (kernel, _), plans in shipped.shipped(name).plans.items():
+            for plan in plans.values():
+                assert reuse.recipe_from_text(plan.plan).partition.tiles, kernel
