@@ -2,10 +2,12 @@
 """Checks our Hopper kernels against float64 on fresh random inputs and times them beside their peers on one GPU.
 
     python benchmarks/hopper.py [--ops matmul,attention] [--top 1] [--tiles m128n256k64w2,...] [--json out.json]
+                                [--only REGEX] [--commit HASH]
 
 All kernels are compiled first, in parallel processes (--processes). Every candidate of a case is captured in a CUDA
 graph; each round replays all of them in a new random order, because the card is power-limited and what ran before
-changes the clock. `--top N` times the model's N best plans. Needs PyTorch with CUDA; FlashAttention-3 where installed.
+changes the clock. `--top N` times the model's N best plans. Needs PyTorch with CUDA; FlashAttention-3, mamba-ssm where
+installed.
 """
 
 from __future__ import annotations
@@ -13,221 +15,20 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import random
 import re
-import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-
-from threadloom.machine.devices import device as find_device
-from threadloom.sched.ops import Partition
-from threadloom.sched.partition import partitions
-from threadloom.sched.search import context_of, graphs_of, plan
-from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
-from threadloom.targets.cuda.driver import WATCHDOG
-from threadloom.tile.ops import Kernel
-
-
-def device_tensor(t: torch.Tensor) -> DeviceTensor:
-    return DeviceTensor(t.data_ptr(), tuple(t.shape), tuple(t.stride()))
-
-
-def contiguous(shape: tuple[int, ...]) -> DeviceTensor:
-    strides = [1] * len(shape)
-    for d in range(len(shape) - 2, -1, -1):
-        strides[d] = strides[d + 1] * shape[d + 1]
-    return DeviceTensor(0, shape, tuple(strides))
-
-
-# ---------------------------------------------------------------- jobs: what is planned and compiled
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2"."""
-
-    kernel: Kernel
-    dims: tuple[tuple[str, int], ...]
-    given: tuple[tuple[str, DeviceTensor], ...]
-    tiles: str = ""
-    rank: int = 0
-    defines: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    kernel: CudaKernel | None
-    about: str
-    error: str = ""
-
-
-def make(job: Job) -> Made:
-    start = time.time()
-    dims, given = dict(job.dims), dict(job.given)
-    try:
-        only = find_partition(job.kernel, dims, job.tiles) if job.tiles else None
-        outcome = plan(job.kernel, dims, "h200", only=only)
-        program = outcome.best
-        if job.rank:
-            if job.rank >= len(outcome.candidates):
-                return Made(None, "", "no such plan")
-            chosen = outcome.candidates[job.rank]
-            program = plan(job.kernel, dims, "h200", only=chosen.partition, granularity=chosen.context.granularity).best
-        planned = time.time()
-        facts = {p.name: facts_of(p, given[p.name]) for p in job.kernel.tensors}
-        made = compile_program(program, facts, dims, job.defines)
-    except Exception as e:  # reported with the case
-        return Made(None, "", f"{type(e).__name__} {str(e)[:500]}")
-    c, tiles = made.cubin, "".join(f"{t.axis}{t.extent}" for t in program.partition.tiles)
-    return Made(
-        made,
-        f"{tiles}w{program.partition.workers} regs {c.registers} spill {c.spill_bytes} serialised {c.serialised} "
-        f"smem {made.source.shared_bytes} plan {planned - start:.1f}s compile {time.time() - planned:.1f}s",
-    )
-
-
-def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str) -> Partition:
-    wanted = {a: int(n) for a, n in re.findall(r"([a-v]+)(\d+)", tiles)}
-    workers = int(re.search(r"w(\d+)$", tiles).group(1))
-    machine = find_device("h200")
-    for _, graph in graphs_of(kernel, None, machine):
-        context = context_of(graph, dims, machine)
-        for p in partitions(graph, context.whole, machine):
-            if {t.axis: t.extent for t in p.tiles} == wanted and p.workers == workers:
-                return p
-    raise ValueError(f"no partition {tiles}")
-
-
-# ---------------------------------------------------------------- cases
-
-
-@dataclass
-class Case:
-    """`sets`: input sets (tensors by name; the first is checked); `peers`: name -> function of the set's number."""
-
-    label: str
-    kernel: Kernel
-    sets: list[dict[str, torch.Tensor]]
-    scalars: dict[str, float]
-    reference: Callable[[dict[str, torch.Tensor]], torch.Tensor]
-    peers: dict[str, Callable[[int], object]] = field(default_factory=dict)
-    work: float = 0.0  # operations, or bytes where `bytes_moved`
-    bytes_moved: bool = False
-    repeats: int = 0  # calls per graph; 0: check only
-    output: str = "out"
-    tiles: tuple[str, ...] = ()
-
-    @property
-    def dims(self) -> dict[str, int]:
-        return {
-            n: s
-            for p in self.kernel.tensors
-            for n, s in zip(p.dims, self.sets[0][p.name].shape, strict=True)
-            if isinstance(n, str)
-        }
-
-    def jobs(self, top: int, tiles: tuple[str, ...]) -> dict[str, Job]:
-        given = tuple((n, device_tensor(t)) for n, t in self.sets[0].items())
-        base = dict(kernel=self.kernel, dims=tuple(self.dims.items()), given=given)
-        if not self.repeats:
-            return {"ours": Job(**base, defines=WATCHDOG)}
-        named = {f"ours.{k}" if k else "ours": Job(**base, rank=k) for k in range(top)}
-        return named | {f"ours.{t}": Job(**base, tiles=t) for t in (*self.tiles, *tiles)}
-
-
-def launch(made: CudaKernel, case: Case, number: int) -> None:
-    given = {n: device_tensor(t) for n, t in case.sets[number % len(case.sets)].items()}
-    made.launch(given, case.dims, case.scalars, torch.cuda.current_stream().cuda_stream)
-
-
-def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
-    got, want = got.double(), want.double()
-    return float((got - want).norm() / want.norm().clamp_min(1e-30)) if torch.isfinite(got).all() else float("nan")
-
-
-def alternate(runs: dict[str, Callable[[int], None]], repeats: int, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of one call, per round. `run(i)` uses input set i."""
-    graphs = {}
-    for name, run in runs.items():
-        for i in range(3):
-            run(i)
-        torch.cuda.synchronize()
-        graphs[name] = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graphs[name]):
-            for i in range(repeats):
-                run(i)
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    names = list(runs)
-    for number in range(rounds + 1):
-        random.shuffle(names)
-        for name in names:
-            begin.record()
-            graphs[name].replay()
-            end.record()
-            torch.cuda.synchronize()
-            if number:
-                times[name].append(begin.elapsed_time(end) / repeats)
-    return times
-
-
-def report(case: Case, times: dict[str, list[float]], rows: list[dict]) -> None:
-    medians = {n: statistics.median(t) for n, t in times.items()}
-    best_peer = min((m for n, m in medians.items() if not n.startswith("ours")), default=None)
-    unit = "GB/s" if case.bytes_moved else "TFLOP/s"
-    for name, m in sorted(medians.items(), key=lambda x: x[1]):
-        ratio = best_peer / m if best_peer else float("nan")
-        rate = case.work / m / (1e6 if case.bytes_moved else 1e9)
-        print(f"  {case.label:30s} {name:28s} {m * 1e3:9.1f} us {rate:8.1f} {unit}  x{ratio:.3f}", flush=True)
-        rows.append(
-            dict(
-                case=case.label,
-                name=name,
-                ms=m,
-                min_ms=min(times[name]),
-                max_ms=max(times[name]),
-                rate=rate,
-                ratio=ratio,
-            )
-        )
-
-
-def run_case(case: Case, made: dict[str, Made], args, rows: list[dict]) -> None:
-    runs: dict[str, Callable[[int], object]] = {}
-    want = case.reference(case.sets[0])
-    for name, one in made.items():
-        if one.kernel is None:
-            print(f"{case.label} {name}: FAILED {one.error}", flush=True)
-            rows.append(dict(case=case.label, name=name, failed=one.error))
-            continue
-        out = case.sets[0][case.output]
-        if out.dtype.is_floating_point:
-            out.fill_(float("nan"))
-        try:
-            launch(one.kernel, case, 0)
-            torch.cuda.synchronize()
-        except Exception as e:  # the others are still worth timing
-            print(f"{case.label} {name}: FAILED {str(e)[:300]}; {one.about}", flush=True)
-            rows.append(dict(case=case.label, name=name, failed=str(e)[:300]))
-            continue
-        error = relative_error(out, want)
-        print(f"{case.label} {name}: error {error:.2e}; {one.about}", flush=True)
-        rows.append(dict(case=case.label, name=name, error=error, about=one.about))
-        runs[name] = lambda i, k=one.kernel: launch(k, case, i)
-    del want
-    if case.repeats and runs and not args.check_only:
-        report(case, alternate({**runs, **case.peers}, case.repeats, args.rounds), rows)
-    torch.cuda.empty_cache()
-
+from hopper_state import chunk_scan_cases, chunk_state_cases, decode_cases
+from hopper_timing import Case, make, run_case
 
 # ---------------------------------------------------------------- operators
 
@@ -382,7 +183,15 @@ def row_cases() -> list[Case]:
     return [*small, *[case(name, 16384, 4096, 8) for name in operators]]
 
 
-OPS = {"matmul": matmul_cases, "llama": llama_cases, "attention": attention_cases, "rows": row_cases}
+OPS = {
+    "matmul": matmul_cases,
+    "llama": llama_cases,
+    "attention": attention_cases,
+    "rows": row_cases,
+    "scan": chunk_scan_cases,
+    "state": chunk_state_cases,
+    "decode": decode_cases,
+}
 
 
 def main() -> None:
@@ -394,6 +203,8 @@ def main() -> None:
     parser.add_argument("--tiles", default="")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--check-only", action="store_true")
+    parser.add_argument("--only", default="", help="cases whose label matches this regular expression")
+    parser.add_argument("--commit", default="", help="where the working tree comes from, if it is no git checkout")
     args = parser.parse_args()
     torch.manual_seed(time.time_ns() % 2**31)
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -402,7 +213,7 @@ def main() -> None:
     start = time.time()
     with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
         for op in args.ops.split(","):
-            cases = [c for c in OPS[op]() if not (args.check_only and c.repeats)]
+            cases = [c for c in OPS[op]() if not (args.check_only and c.repeats) and re.search(args.only, c.label)]
             waiting = [{n: pool.submit(make, j) for n, j in c.jobs(args.top, tiles).items()} for c in cases]
             for case, futures in zip(cases, waiting, strict=True):
                 run_case(case, {n: f.result() for n, f in futures.items()}, args, rows)
@@ -412,8 +223,10 @@ def main() -> None:
         state = subprocess.run(
             ["nvidia-smi", smi, "--format=csv,noheader"], capture_output=True, text=True
         ).stdout.strip()
-        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-        head = dict(schema="threadloom.bench.gpu.1", torch=torch.__version__, gpu=state, commit=commit)
+        git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+        commit = args.commit or git.stdout.strip()
+        versions = dict(torch=torch.__version__, cuda=torch.version.cuda)
+        head = dict(schema="threadloom.bench.gpu.1", **versions, gpu=state, clocks="as found", commit=commit)
         Path(args.json).write_text(json.dumps(dict(**head, rows=rows), indent=1))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every example on the GPU with fresh random inputs and compares with its float64 reference.
+"""Runs every example and benchmarks/gpu_cases on the GPU with fresh random inputs and compares with float64 references.
 
     python benchmarks/hopper_check.py [--names softmax,matmul] [--dtypes f16,bf16] [--processes 16] [--json out.json]
 
@@ -29,11 +29,16 @@ from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
 from threadloom.tile.ops import Access
 
-FOLDER = Path(__file__).resolve().parent.parent / "threadloom" / "examples"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {
+    "threadloom.examples": ROOT / "threadloom" / "examples",
+    "benchmarks.gpu_cases": ROOT / "benchmarks" / "gpu_cases",
+}
+MODULES = {p.stem: f"{package}.{p.stem}" for package, f in FOLDERS.items() for p in sorted(f.glob("[a-z]*.py"))}
 
 
 def bind(name: str, shape: dict[str, int], dtype: str, seed: int):
-    module = importlib.import_module(f"threadloom.examples.{name}")
+    module = importlib.import_module(MODULES[name])
     arguments = module.inputs(np.random.default_rng(seed), **shape, dtype=numpy_dtype(ALL[dtype]))
     return getattr(module, name).bind(**arguments), module.reference, arguments
 
@@ -78,12 +83,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--json")
     args = parser.parse_args()
-    names = args.names.split(",") if args.names else sorted(p.stem for p in FOLDER.glob("*.py") if p.stem[0] != "_")
+    names = args.names.split(",") if args.names else sorted(MODULES)
     seed = time.time_ns() % 2**31
     print("seed", seed)
     cases = []
     for name in names:
-        module = importlib.import_module(f"threadloom.examples.{name}")
+        module = importlib.import_module(MODULES[name])
         cases += [
             (name, shape, dtype, seed) for shape in (*module.SHAPES, module.SHAPE) for dtype in args.dtypes.split(",")
         ]

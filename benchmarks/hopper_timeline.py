@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from hopper import Case, attention_reference, device_tensor, find_partition, launch, relative_error
+from hopper import attention_reference
+from hopper_timing import Case, device_tensor, find_partition, launch, relative_error
 
 import threadloom as tl
 from examples.flash_attention import flash_attention

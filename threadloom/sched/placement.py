@@ -33,7 +33,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tile lives. `shared`: one copy for all roles of the EU; else each role holds its own (its share)."""
+    """Where a tile lives. `shared`: one copy for all roles of the EU; else each role holds its own (its share).
+    `kept_slots`: slots that hold what one run of its loop makes, for another loop to go through again (0: not kept)."""
 
     tile: str
     space: str
@@ -42,6 +43,11 @@ class Place:
     shared: bool
     carried: bool
     most_slots: int = 0  # 0: as many as the memory holds
+    kept_slots: int = 0
+
+    @property
+    def least_slots(self) -> int:
+        return max(1, self.kept_slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +194,7 @@ def _score(
             if method not in _LOAD_ORDER or not (seu.rate("bytes.load") or seu.rate("bytes.pack")):
                 return 0.0
             if method is Method.BULK_COPY and not all(
-                strides_ok.get(o.tensor, True) for o in task.ops if isinstance(o, Load)
+                strides_ok.get(o.tensor, True) and has_rows(o) for o in task.ops if isinstance(o, Load)
             ):
                 return 0.0
             if method is Method.PACK and not wants_panels(task, graph, sizes, device):
@@ -205,6 +211,14 @@ def _score(
             return 0.0 if None in rates else min(rates)
         case _:
             return 1.0
+
+
+def has_rows(op: Load) -> bool:
+    """Whether what is loaded lies in rows of whole bytes along its tensor's last dimension: a box's rows are at least
+    16 bytes, so a column cannot be brought by one."""
+    innermost = op.subscripts[-1].terms if op.subscripts else ()
+    along = [t for t in innermost if t.axis in op.result.type.axes and t.coefficient == 1]
+    return op.result.type.dtype.bits >= 8 and (bool(along) or not op.result.type.axes)
 
 
 def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], sizes: Sizes) -> bool:

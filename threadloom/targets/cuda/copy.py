@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.errors import InternalError
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.vector import read
 from threadloom.tile import ops as tile
 
@@ -84,7 +84,7 @@ def emit_bulk_load(
     `one_thread`: C condition that chooses the issuing thread, where several run this code."""
     axes = bulk_axes(op)
     if axes is None:
-        raise InternalError(f"{op.tensor} cannot be loaded by bulk copies here")
+        raise no_code(f"the load of {op.tensor}", "its subscripts have no boxes", op.loc)
     boxes = box_extents(shared)
     base = shared.base + (f" + {slot} * {shared.bytes_per_slot}" if shared.slots > 1 else "")
     rows_axis, rows = shared.row_axes[0] if shared.row_axes else ("", 1)
@@ -146,19 +146,22 @@ def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers
             w.line(f"{result.name}[i] = {_load_expression(scope, op, tensor, layout, 'i')};")
             return
         indices = element_indices(scope, op.subscripts, layout, "i")
-        kind = c.memory_type(tensor.dtype)
-        w.line(f"{kind} piece[{vector}];")
+        kind, bytes_ = c.memory_type(tensor.dtype), vector * tensor.dtype.bits // 8
+        w.line(f"{kind} piece[{bytes_ if tensor.dtype.bits < 8 else vector}];")
         valid = inside(tensor, indices)
         address = f"&{tensor.name}[{offset(tensor, indices)}]"
-        w.line(f"load_vector<{vector * tensor.dtype.bits // 8}>(piece, {address}, {valid});")
+        w.line(f"load_vector<{bytes_}>(piece, {address}, {valid});")
         w.line("#pragma unroll")
-        w.line(f"for (int e = 0; e < {vector}; e++) {result.name}[i + e] = {c.from_memory(tensor.dtype, 'piece[e]')};")
+        value = nibble("piece", "e") if tensor.dtype.bits < 8 else c.from_memory(tensor.dtype, "piece[e]")
+        w.line(f"for (int e = 0; e < {vector}; e++) {result.name}[i + e] = {value};")
 
 
 def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts, layout: Layout) -> None:
     """Each thread stores (or adds) the elements it holds; replicated elements are stored by one thread."""
     w, tensor = scope.writer, facts.tensor
     atomic = isinstance(op, tile.AtomicAdd)
+    if tensor.dtype.bits < 8:
+        raise no_code(f"a store to {tensor.name}", "two elements share a byte", op.loc)
     vector = 1 if atomic else vector_elems(op.subscripts, facts, layout)
     source = op.value.type.dtype
     owner = _owner(layout)
@@ -192,6 +195,8 @@ def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: L
 def guarded_element(tensor: tile.Tensor, indices: list[str]) -> str:
     """C expression of one element, 0 outside the tensor."""
     value = c.from_memory(tensor.dtype, f"{tensor.name}[{offset(tensor, indices)}]")
+    if tensor.dtype.bits < 8:
+        value = f"({tensor.name}[{offset(tensor, indices)}] >> 4 * (({indices[-1]}) & 1)) & 15"
     return f"{inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
 
 
@@ -215,7 +220,15 @@ def element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout
     return out
 
 
+def nibble(piece: str, e: str) -> str:
+    """C expression: 4-bit element `e` of bytes, the low half first."""
+    return f"{piece}[{e} / 2] >> 4 * ({e} % 2) & 15"
+
+
 def offset(tensor: tile.Tensor, indices: list[str]) -> str:
+    """C expression of an element's distance from the tensor's first (two 4-bit elements are one byte)."""
+    if tensor.dtype.bits < 8:
+        indices = [*indices[:-1], f"({indices[-1]} >> 1)"]
     return " + ".join(f"(i64)({x}) * {tensor.name}_stride{d}" for d, x in enumerate(indices)) or "0"
 
 

@@ -1,13 +1,15 @@
-"""DOT sTasks as wgmma: which operand gives the rows, where operands lie, the instructions of one product."""
+"""DOT sTasks: which operand gives the rows, where operands lie; as wgmma the instructions of one product (`simt.py`
+has the form on ordinary arithmetic)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.errors import InternalError
+from threadloom.targets.cuda import simt
 from threadloom.targets.cuda.layout import Layout, accumulator
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.wgmma import OPERANDS, Instruction
 from threadloom.tile import ops as tile
 
@@ -30,28 +32,33 @@ class DotPlan:
     m: int
     n: int
     k: int
+    simt: bool = False  # by ordinary arithmetic, not by wgmma
 
     @property
     def result_layout(self) -> Layout:
+        if self.simt:
+            return simt.layout_of(self.m_axis, self.n_axis, self.m, self.n, self.op.result.type.dtype)
         return accumulator(self.m_axis, self.n_axis, self.m, self.n)
 
     @property
     def row_operand_layout(self) -> Layout:
         """Layout of the row operand where it is in registers: an accumulator with k for columns."""
+        if self.simt:
+            return simt.layout_of(self.m_axis, self.k_axis, self.m, self.k, self.op.result.type.dtype)
         return accumulator(self.m_axis, self.k_axis, self.m, self.k)
 
 
 def plan_dot(
-    op: tile.Dot, extents: dict[str, int], worker_extents: dict[str, int], computed: frozenset[str]
+    op: tile.Dot,
+    extents: dict[str, int],
+    worker_extents: dict[str, int],
+    computed: frozenset[str],
+    contiguous: dict[str, str],
 ) -> DotPlan:
-    """Choose sides: a computed operand must give the rows (columns are read from shared memory only), else the operand
-    whose axis the workers split, else the one with more rows."""
-    (k_axis,) = op.over if len(op.over) == 1 else (_joined(op.over),)
-    free_a = [x for x in op.a.type.axes if x not in op.over]
-    free_b = [x for x in op.b.type.axes if x not in op.over]
-    if len(free_a) > 1 or len(free_b) > 1:
-        raise InternalError(f"a product with free axes {free_a} and {free_b} has no wgmma form")
-    axis_a, axis_b = (free_a or [""])[0], (free_b or [""])[0]
+    """Choose sides: a computed operand gives the rows (columns are read from shared memory only), else the operand
+    whose axis the workers split, else the one with more rows. `computed`: operands that are in registers;
+    `contiguous`: operand in shared memory -> its contiguous axis."""
+    axis_a, axis_b, k_axis = free_and_summed(op)
     swap = op.b.name in computed and op.a.name not in computed
     if not swap and op.a.name not in computed:
         split_a = worker_extents.get(axis_a, 1) < extents.get(axis_a, 1)
@@ -60,22 +67,48 @@ def plan_dot(
             split_a == split_b and extents.get(axis_b, 1) > MAX_N >= extents.get(axis_a, 1)
         )
     row, column, m_axis, n_axis = (op.b, op.a, axis_b, axis_a) if swap else (op.a, op.b, axis_a, axis_b)
-    step = OPERANDS[_operand_type(row)][1]
+    if column.name in computed:
+        raise no_code("a product of two computed tiles", f"both {op.a.name} and {op.b.name} are in registers", op.loc)
+    by_lanes = not _wgmma_takes(row, column, k_axis, computed, contiguous)
+    if by_lanes:
+        vector = simt.vector_of(op.result.type.dtype)
+        granule_m, granule_n = 4 * simt.ROWS, simt.LANES * vector
+        chunk = max(128 // v.type.dtype.bits for v in (row, column))
+        granule_k = simt.LANES * vector if row.name in computed else chunk
+    else:
+        pieces = -(-extents.get(n_axis, 1) // MAX_N)  # equal ones
+        granule_m, granule_n, granule_k = 64, 8 * pieces, OPERANDS[row.type.dtype.name][1]
     return DotPlan(
-        op, row, column, m_axis, n_axis, k_axis,
-        m=_up(worker_extents.get(m_axis, 1), 64), n=_up(extents.get(n_axis, 1), 8), k=_up(extents.get(k_axis, 1), step),
+        op, row, column, m_axis, n_axis, k_axis, _up(worker_extents.get(m_axis, 1), granule_m),
+        _up(extents.get(n_axis, 1), granule_n), _up(extents.get(k_axis, 1), granule_k), by_lanes,
     )  # fmt: skip
 
 
-def _joined(over: tuple[str, ...]) -> str:
-    raise InternalError(f"a product over several axes {over} has no wgmma form")
+def free_and_summed(op: tile.Dot) -> tuple[str, str, str]:
+    """The free axis of a, of b ("" none), and the summed one."""
+    free_a = [x for x in op.a.type.axes if x not in op.over]
+    free_b = [x for x in op.b.type.axes if x not in op.over]
+    both = [x for x in free_a if x in free_b]
+    if len(op.over) != 1 or len(free_a) > 1 or len(free_b) > 1 or both:
+        why = f"rows {free_a}, columns {free_b}, summed {list(op.over)}; there is code for one axis each"
+        raise no_code("this product", why, op.loc, "walk the other axes by tl.grid(tl.each(...)) or a stream")
+    return (free_a or [""])[0], (free_b or [""])[0], op.over[0]
+
+
+def _wgmma_takes(
+    row: tile.Value, column: tile.Value, k_axis: str, computed: frozenset[str], contiguous: dict[str, str]
+) -> bool:
+    """Whether operands have types that wgmma multiplies; those that are not of 16 bits must lie along the depth."""
+    a, b = row.type.dtype, column.type.dtype
+    if a.name not in OPERANDS or b.name not in OPERANDS or OPERANDS[a.name][1] != OPERANDS[b.name][1]:
+        return False
+    if a.bits == 16:
+        return a == b
+    return row.name not in computed and all(contiguous.get(v.name) == k_axis for v in (row, column))
 
 
 def _operand_type(value: tile.Value) -> str:
-    name = value.type.dtype.name
-    if name not in OPERANDS:
-        raise InternalError(f"wgmma does not take {name} operands")
-    return name
+    return value.type.dtype.name
 
 
 def _up(x: int, multiple: int) -> int:
@@ -113,8 +146,6 @@ def emit_dot(
     """
     w = scope.writer
     pieces = -(-plan.n // MAX_N)
-    if plan.n % pieces or (plan.n // pieces) % 8:
-        raise InternalError(f"{plan.n} columns do not split into {pieces} equal products")
     n = plan.n // pieces
     i = instruction(plan, row, column, n)
     used.add(i)

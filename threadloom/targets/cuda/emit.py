@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
 from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.across import CELL_BYTES
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
@@ -21,6 +22,7 @@ from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
+from threadloom.targets.cuda.unsupported import located
 from threadloom.targets.cuda.wgmma import wrapper
 from threadloom.task.ops import Method
 from threadloom.tile import ops as tile
@@ -55,24 +57,18 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     plan = KernelPlan(program, facts, dims, timeline=timeline)
     kernel = program.graph.kernel
     body = Writer()
-    shared_bytes = _emit_body(body, plan)
+    with located(kernel.loc):
+        shared_bytes = _emit_body(body, plan)
     threads = 32 * sum(r.warps for r in program.roles)
     maps = tuple(sorted(plan.maps.items()))
-    direct = _direct_tensors(plan)
-    names = tuple(sorted({d for t in kernel.tensors for d in t.dims if isinstance(d, str)} | _axis_dims(plan)))
+    direct = direct_tensors(plan)
+    names = dims_of(plan)
     text = Writer()
-    _emit_head(text, plan, threads, shared_bytes)
+    emit_head(text, plan, threads, shared_bytes, "sm90.cuh")
     for i in sorted(plan.used, key=lambda i: i.name):
         text.line()
         text.lines(wrapper(i))
-    parameters = [f"const __grid_constant__ TensorMap {name}" for name, _ in maps]
-    for name in direct:
-        tensor = facts[name].tensor
-        const = "const " if tensor.access is tile.Access.IN else ""
-        parameters.append(f"{const}{c.memory_type(tensor.dtype)}* __restrict__ {name}")
-        parameters += [f"const i64 {name}_stride{d}" for d in range(len(tensor.dims))]
-    parameters += [f"const i32 dim_{d}" for d in names]
-    parameters += [f"const {c.register_type(s.dtype)} {s.name}" for s in kernel.scalars]
+    parameters = [f"const __grid_constant__ TensorMap {name}" for name, _ in maps] + parameters_of(plan, direct, names)
     text.line()
     if timeline:
         text.line(f"__device__ u32 loom_clocks[{len(program.roles) * (3 * timeline + 1)}];")
@@ -88,7 +84,7 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     )  # fmt: skip
 
 
-def _emit_head(w: Writer, plan: KernelPlan, threads: int, shared_bytes: int) -> None:
+def emit_head(w: Writer, plan: KernelPlan, threads: int, shared_bytes: int, header: str) -> None:
     p = plan.program
     w.note(f"{p.graph.kernel.name} for {p.device}, planned by {p.policy}")
     tiles = ", ".join(f"{t.axis} {t.extent}" for t in p.partition.tiles)
@@ -98,14 +94,32 @@ def _emit_head(w: Writer, plan: KernelPlan, threads: int, shared_bytes: int) -> 
             w.note(
                 f"loop {loop.loop}: one iteration every {loop.ii_cycles:.0f} cycles, {loop.stages} stages (predicted)"
             )
-    w.line('#include "sm90.cuh"')
+    w.line(f'#include "{header}"')
 
 
-def _axis_dims(plan: KernelPlan) -> set[str]:
+def dims_of(plan: KernelPlan) -> tuple[str, ...]:
+    """The named dimensions that are parameters of the kernel, in their order."""
+    kernel = plan.program.graph.kernel
+    return tuple(sorted({d for t in kernel.tensors for d in t.dims if isinstance(d, str)} | axis_dims(plan)))
+
+
+def parameters_of(plan: KernelPlan, direct: tuple[str, ...], names: tuple[str, ...]) -> list[str]:
+    """C declarations of the parameters after the maps: `direct` tensors with their strides, dimensions, scalars."""
+    made = []
+    for name in direct:
+        tensor = plan.facts[name].tensor
+        const = "const " if tensor.access is tile.Access.IN else ""
+        made.append(f"{const}{c.memory_type(tensor.dtype)}* __restrict__ {name}")
+        made += [f"const i64 {name}_stride{d}" for d in range(len(tensor.dims))]
+    made += [f"const i32 dim_{d}" for d in names]
+    return made + [f"const {c.register_type(s.dtype)} {s.name}" for s in plan.program.graph.kernel.scalars]
+
+
+def axis_dims(plan: KernelPlan) -> set[str]:
     return {a.dim for a in plan.axes.values() if isinstance(a.dim, str)}
 
 
-def _direct_tensors(plan: KernelPlan) -> tuple[str, ...]:
+def direct_tensors(plan: KernelPlan) -> tuple[str, ...]:
     """Tensors that threads access by address."""
     found: dict[str, None] = {}
     for t in plan.tasks.values():
@@ -143,6 +157,7 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     for s in plan.rings:
         w.line(f"const u32 {plan.barrier_name(s.name)} = smem + {at};  // {s.slots} barriers")
         at += 8 * s.slots
+    scratch = w.mark()
     w.line("const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;")
     with w.block("if (threadIdx.x == 0)"):
         for s in plan.rings:
@@ -153,7 +168,10 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     w.line("__syncthreads();")
     scope = Scope(w)
     Places(plan, scope, worker=False).declare_grid(plan.loop(0))
-    _emit_roles(w, plan)
+    if _emit_roles(w, plan):
+        at = _up(at, CELL_BYTES)
+        w.insert(scratch, f"const u32 smem_scratch = smem + {at};  // where warps of a worker exchange values")
+        at += 128 * CELL_BYTES * sum(role.kind == "worker" for role in program.roles)
     return at
 
 
@@ -174,10 +192,11 @@ class RoleCode:
     role: Role
     names: tuple[tuple[str, str, str], ...]
     body: str
+    scratch: bool
 
 
-def _emit_roles(w: Writer, plan: KernelPlan) -> None:
-    """Each role in a branch of its own; workers with the same code share one."""
+def _emit_roles(w: Writer, plan: KernelPlan) -> bool:
+    """Each role in a branch of its own; workers with the same code share one. Returns whether any needs scratch."""
     roles = plan.program.roles
     codes = [_role_code(plan, role) for role in roles]
     groups = [max(1, role.warps // 4) for role in roles]
@@ -193,6 +212,7 @@ def _emit_roles(w: Writer, plan: KernelPlan) -> None:
             _emit_branch(w, codes[at : at + together], first)
         first += sum(groups[at : at + together])
         at += together
+    return any(code.scratch for code in codes)
 
 
 def _same_code(a: RoleCode, b: RoleCode) -> bool:
@@ -226,7 +246,7 @@ def _number(role: Role) -> int:
 
 def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     w = Writer()
-    scope = Scope(w, names=_taken(plan))
+    scope = Scope(w, names=taken_names(plan))
     for s in plan.program.graph.kernel.scalars:
         scope.registers[s.name] = Registers(s.name, s.dtype, uniform(), scalar=True)
         scope.names.add(s.name)
@@ -253,7 +273,7 @@ def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     else:
         _emit_descriptors(w, plan, scope)
         _emit_tiles(w, plan, role, scope, turns)
-    return RoleCode(role, tuple(names), w.text())
+    return RoleCode(role, tuple(names), w.text(), scope.needs_scratch)
 
 
 def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
@@ -269,11 +289,11 @@ def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
                 w.line(f"const u64 {name} = {descriptor_base(shared, axis, worker_rows(shared, axis, size))};")
 
 
-def _taken(plan: KernelPlan) -> set[str]:
+def taken_names(plan: KernelPlan) -> set[str]:
     """C names that parameters, buffers and barriers have."""
     kernel = plan.program.graph.kernel
-    names = {t.name for t in kernel.tensors} | {s.name for s in kernel.scalars} | {f"dim_{d}" for d in _axis_dims(plan)}
-    own = {"tiles", "count", "rest", "worker", "round", "elected"}
+    names = {t.name for t in kernel.tensors} | {s.name for s in kernel.scalars} | {f"dim_{d}" for d in axis_dims(plan)}
+    own = {"tiles", "count", "rest", "worker", "round", "elected", "smem_scratch"}
     return names | {plan.barrier_name(s.name) for s in plan.rings} | own
 
 

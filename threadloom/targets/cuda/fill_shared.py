@@ -17,7 +17,7 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
     w, bits = scope.writer, shared.dtype.bits
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     vector = 128 // bits
-    layout = rows(shared.row_axes, shared.column_axis, columns, vector, _lanes(columns, vector))
+    layout = rows(shared.row_axes, shared.column_axis, columns, vector, _lanes(columns, vector), scope.team.warps)
     kind = c.memory_type(shared.dtype)
     whole = vector_elems(op.subscripts, facts, layout) == vector
     w.line("#pragma unroll 2")
@@ -33,17 +33,29 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
         if whole:
             indices = element_indices(scope, op.subscripts, layout, "i")
             source = f"&{facts.tensor.name}[{offset(facts.tensor, indices)}]"
-            w.line(f"load_vector<16>(piece, {source}, {inside(facts.tensor, indices)});")
+            valid = inside(facts.tensor, indices, _valid(scope, op, layout, "i"))
+            w.line(f"load_vector<16>(piece, {source}, {valid});")
         else:
             w.line("#pragma unroll")
             with w.block(f"for (int e = 0; e < {vector}; e++)"):
                 indices = element_indices(scope, op.subscripts, layout, "(i + e)")
                 element = f"{facts.tensor.name}[{offset(facts.tensor, indices)}]"
-                w.line(f"piece[e] = {inside(facts.tensor, indices)} ? {element} : ({kind})0;")
+                valid = inside(facts.tensor, indices, _valid(scope, op, layout, "(i + e)"))
+                w.line(f"piece[e] = {valid} ? {element} : ({kind})0;")
         tests = [f"row < {shared.true_rows}"] if _covered_rows(layout, shared) > shared.true_rows else []
         tests += [f"column < {columns}"] if layout.extent(shared.column_axis) > columns else []
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         w.line(f"{guard}write_shared<16>({address(shared, slot, 'row', 'column')}, piece);")
+
+
+def _valid(scope: Scope, op: tile.Load, layout: Layout, register: str) -> list[str]:
+    """Tests that an element belongs to its tile: one that ends inside the tensor is filled with zeros, too."""
+    tests = []
+    for axis in op.result.type.axes:
+        place = scope.places[axis]
+        if axis in layout.axes and not place.holds(layout.extent(axis)):
+            tests.append(f"{scope.index(layout, axis, register)} < {place.end(layout.extent(axis))}")
+    return tests
 
 
 def _lanes(columns: int, vector: int) -> int:

@@ -7,7 +7,7 @@ operands of a product.
 from __future__ import annotations
 
 from threadloom.dtypes import Dtype
-from threadloom.errors import InternalError
+from threadloom.targets.cuda.unsupported import no_code
 
 # dtype -> (type in memory, type in registers)
 TYPES: dict[str, tuple[str, str]] = {
@@ -118,7 +118,7 @@ def expression(fn: str, operand: Dtype, args: list[str]) -> str:
     elif fn in _INTEGER_CALLS:
         text = _INTEGER_CALLS[fn].format(*args)
     else:
-        raise InternalError(f"no CUDA spelling for {fn} on {operand}")
+        raise no_code(f"{fn} of {operand}", "it has no CUDA spelling", None)
     if operand.name in ("i8", "u8") and fn not in ("eq", "ne", "lt", "le", "gt", "ge"):
         return f"(i32)({memory_type(operand)})({text})"  # arithmetic wraps at the dtype's width
     return text
@@ -166,4 +166,4 @@ def combine(fn: str, dtype: Dtype, a: str, b: str) -> str:
             return expression("maximum", dtype, [a, b])
         case "min":
             return expression("minimum", dtype, [a, b])
-    raise InternalError(f"no CUDA spelling for reduction {fn}")
+    raise no_code(f"the reduction {fn}", "it has no CUDA spelling", None)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from threadloom.errors import InternalError
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import STask, Tile
 
 
@@ -37,7 +37,7 @@ class Homes:
             return
         value = next(iter(layouts))
         if len(set(layouts.values())) > 1:
-            raise InternalError(f"tile {tile.name} is wanted in two register layouts: {', '.join(layouts)}")
+            raise no_code(f"{tile.name}", f"its values {', '.join(layouts)} want two register layouts", None)
         packed, dtype = self.plan.is_packed(value), self.plan.value(value).type.dtype
         name = self.scope.fresh(tile.name + ("_packed" if packed else ""))
         count = layouts[value].registers // (2 if packed else 1)

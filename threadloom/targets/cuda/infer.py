@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.errors import InternalError
 from threadloom.targets.cuda.dot import DotPlan
 from threadloom.targets.cuda.layout import Layout, rows, uniform
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.vector import operands
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile import ops as tile
@@ -23,6 +23,7 @@ class Extents:
     """Elements of one worker's tile along each axis, padded to what instructions need."""
 
     worker: dict[str, int]
+    warps: int = 4  # of a worker
 
     def of(self, axis: str) -> int:
         return self.worker.get(axis, 1)
@@ -52,7 +53,7 @@ def _settle(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool
         known[value.name] = layout
         return True
     if known[value.name] != layout:
-        raise InternalError(f"{value.name} is wanted in two register layouts")
+        raise no_code(f"{value.name}", "products want it in two register layouts", None)
     return False
 
 
@@ -115,7 +116,7 @@ def _unplaced(known: dict[str, Layout], tasks: list[STask]) -> list[tile.Value]:
 def _own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str]) -> Layout:
     axes = value.type.axes
     if not axes:
-        return uniform()
+        return uniform(extents.warps)
     column = contiguous.get(value.name, axes[-1])
     vector = max(1, 128 // value.type.dtype.bits)
     columns = extents.of(column)
@@ -125,4 +126,4 @@ def _own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str])
     while lanes < 32 and lanes * vector < columns:
         lanes *= 2
     others = tuple((a, extents.of(a)) for a in axes if a != column)
-    return rows(others, column, columns, vector, lanes)
+    return rows(others, column, columns, vector, lanes, extents.warps)

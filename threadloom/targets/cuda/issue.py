@@ -13,8 +13,11 @@ from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.registers import InShared, Registers
-from threadloom.targets.cuda.shared_access import emit_read_shared, piece_elems
+from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
+from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
+from threadloom.targets.cuda.unsupported import located
+from threadloom.targets.cuda.zero_tail import emit_zero_tail
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
 
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
 
 def emit_issue(e: RoleEmitter, loop: Loop, instr: Issue, instrs: tuple[Instr, ...]) -> None:
     task = e.plan.task(instr.task)
+    with located(task.loc):
+        _emit_issue(e, loop, instr, instrs, task)
+
+
+def _emit_issue(e: RoleEmitter, loop: Loop, instr: Issue, instrs: tuple[Instr, ...], task: STask) -> None:
     if task.kind is Kind.SCALAR:
         return  # written where its loop body begins
     e.scope.writer.note(e.plan.describe(task))
@@ -37,12 +45,12 @@ def emit_issue(e: RoleEmitter, loop: Loop, instr: Issue, instrs: tuple[Instr, ..
             case Kind.DOT:
                 _dot(e, loop, instr, task)
             case Kind.VECTOR:
-                _vector(e, loop, instr, task)
+                vector_task(e, loop, instr, task)
             case Kind.STORE | Kind.ATOMIC:
-                _store(e, loop, instr, task)
+                store_task(e, loop, instr, task)
     if condition:  # what the block declared is gone
         e.scope.registers = outside
-    if task.kind is Kind.DOT:
+    if e.plan.is_group(instr.completes):
         e.commit()
 
 
@@ -92,7 +100,7 @@ def _load(
         w.line(f"else {e.one_thread}barrier_arrive({entry});  // nothing to load: the phase completes all the same")
 
 
-def _slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
+def slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
     """The slot of a tile: its counter is that of the loop in which its producer stands."""
     home = e.plan.home_loop(value)
     return e.slot(home, slots, stage if home == loop.id else 0)
@@ -109,18 +117,24 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
         shared = e.plan.shared_tile(value.name)
         if shared is not None:
             operands.append(shared)
-            slots.append(_slot_of(e, loop, value.name, shared.slots, instr.stage))
+            slots.append(slot_of(e, loop, value.name, shared.slots, instr.stage))
         else:
             operands.append(e.homes.of(value.name))
             slots.append("0")
-    if isinstance(operands[1], Registers):
-        raise InternalError(f"{task.name}: the column operand of a product must be in shared memory")
+    for value, shared, slot in zip((dot.row_operand, dot.column_operand), operands, slots, strict=True):
+        if not isinstance(shared, Registers) and e.plan.brings_more(value.name, dot.k_axis):
+            emit_zero_tail(e.scope, shared, dot.k_axis, slot)
+    if dot.simt:
+        axes, extents = (dot.m_axis, dot.n_axis, dot.k_axis), (dot.m, dot.n, dot.k)
+        adds = e.plan.accumulates(task)
+        emit_simt_dot(e.scope, dot.op, axes, extents, operands[0], operands[1], held, (slots[0], slots[1]), adds)
+        return
     accumulate = "1" if e.plan.accumulates(task) else "0"
     e.scope.writer.line_once("mma_fence();")
     emit_dot(e.scope, dot, operands[0], operands[1], held, (slots[0], slots[1]), accumulate, e.plan.used)
 
 
-def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+def vector_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     _read_shared_operands(e, loop, instr, task, in_pieces=True)
     known = e.scope.registers
     e.homes.begin(task)
@@ -138,7 +152,25 @@ def _vector(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
         held = _pack(e, e.plan.value(name), source)
         if e.plan.is_staged(name):
             emit_stage(e.scope, e.plan.staging(name), held)
+    for name in task.writes:
+        _to_products(e, loop, instr, name)
     e.homes.finish(task)
+
+
+def _to_products(e: RoleEmitter, loop: Loop, instr: Issue, name: str) -> None:
+    """Make what a vector task wrote fit for the products that read it: nothing beyond the end of a summed axis, and in
+    shared memory where they want it there."""
+    shared = e.plan.shared_tile(name)
+    readers = [d for d in e.plan.dots.values() if name in (d.row_operand.name, d.column_operand.name)]
+    for dot in readers if not e.plan.is_packed(name) else ():
+        vector.overwrite_invalid(e.scope, e.scope.registers[name], dot.k_axis, "0")
+    if shared is None:
+        return
+    consumers = e.plan.tiles.tile(e.plan.tiles.of(name)).consumers
+    if any(e.plan.read_by_threads(t) for t in consumers):
+        e.scope.writer.line(f"{e.scope.team.sync}  // all have read what was there")
+    slot = slot_of(e, loop, name, shared.slots, instr.stage)
+    emit_write_shared(e.scope, shared, e.scope.registers[name], slot)
 
 
 def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, in_pieces: bool = False) -> None:
@@ -148,8 +180,9 @@ def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask,
         shared = e.plan.shared_tile(name) if e.plan.tiles.of(name) else None
         if shared is None:
             continue
-        slot, layout = _slot_of(e, loop, name, shared.slots, instr.stage), e.plan.layouts[name]
-        if in_pieces and layout.registers >= vector.WORTH_PIECES and piece_elems(shared, layout) > 1:
+        slot, layout = slot_of(e, loop, name, shared.slots, instr.stage), e.plan.layouts[name]
+        whole = layout.registers >= vector.WORTH_PIECES and piece_elems(shared, layout) == first_digit(layout) > 1
+        if in_pieces and whole:
             e.scope.registers.pop(name, None)
             e.scope.in_shared[name] = InShared(shared, slot, layout)
             continue
@@ -178,7 +211,7 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
     return held
 
 
-def _store(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     _read_shared_operands(e, loop, instr, task)
     for op in task.ops:
         if instr.method is Method.BULK_COPY and e.plan.is_staged(op.value.name):
@@ -186,7 +219,8 @@ def _store(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             packed = e.scope.registers[op.value.name]
             emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name), packed)
         elif isinstance(op, tile.Store | tile.AtomicAdd):
-            copy.emit_store(e.scope, op, e.plan.facts[op.tensor], e.plan.layouts.get(op.value.name, uniform()))
+            layout = e.plan.layouts.get(op.value.name, uniform(e.scope.team.warps))
+            copy.emit_store(e.scope, op, e.plan.facts[op.tensor], layout)
 
 
 # ---------------------------------------------------------------- scalars

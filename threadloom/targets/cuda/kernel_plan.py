@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
+from threadloom.sched.placement import ends_with
 from threadloom.sched.tile_map import TileMap
 from threadloom.targets.cuda import copy
 from threadloom.targets.cuda.dot import DotPlan, plan_dot
@@ -18,12 +20,11 @@ from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, accumulator
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
+from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.targets.cuda.wgmma import Instruction
 from threadloom.task.ops import Kind, Loop, Method, STask, Tile
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
-
-PACKED = ("f16", "bf16")
 
 
 @dataclass
@@ -36,6 +37,8 @@ class KernelPlan:
     dims: dict[str, int]
     used: set[Instruction] = field(default_factory=set)
     timeline: int = 0  # records of in-kernel clocks per role (0: none)
+
+    team: ClassVar[Team] = WARPGROUP
 
     # ------------------------------------------------------------ tables
 
@@ -93,9 +96,14 @@ class KernelPlan:
 
     @cached_property
     def computed(self) -> frozenset[str]:
-        """Values made in registers by vector code."""
+        """Values made by vector code that stay in registers."""
         vector_tasks = [t for t in self.tasks.values() if t.kind is Kind.VECTOR]
-        return frozenset(v.name for t in vector_tasks for op in t.ops for v in results(op))
+        made = (v.name for t in vector_tasks for op in t.ops for v in results(op))
+        return frozenset(name for name in made if not self.tiles.of(name) or self._shared_buffer(name) is None)
+
+    def _shared_buffer(self, value: str) -> Buffer | None:
+        tile_name = self.tiles.of(value)
+        return next((b for b in self.program.buffers if b.tile == tile_name and _is_shared(b)), None)
 
     @cached_property
     def dots(self) -> dict[str, DotPlan]:
@@ -103,8 +111,21 @@ class KernelPlan:
         for t in self.tasks.values():
             if t.kind is Kind.DOT:
                 (op,) = [o for o in t.ops if isinstance(o, tile.Dot)]
-                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed)
+                columns = {v.name: self.shared_column(v) for v in (op.a, op.b) if v.name not in self.computed}
+                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed, columns)
         return made
+
+    def shared_column(self, value: tile.Value) -> str:
+        """The contiguous axis of a value in shared memory: as in the tensor it is loaded from; what threads make lies
+        along the depth of the product that reads it."""
+        loads = [o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Load)]
+        op = next((o for o in loads if o.result.name == value.name), None)
+        column = self.contiguous_axis(op) if op is not None else None
+        if column is not None:
+            return column
+        dots = [o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Dot)]
+        depth = [o.over[0] for o in dots if value.name in (o.a.name, o.b.name) and o.over]
+        return (depth or [value.type.axes[-1]])[0]
 
     def accumulates(self, task: STask) -> bool:
         return any(isinstance(o, tile.Map) for o in task.ops)
@@ -130,7 +151,8 @@ class KernelPlan:
                     axis = self.contiguous_axis(op)
                     if axis and axis in value.type.axes:
                         contiguous[value.name] = axis
-        return infer_layouts(self.program.graph, self.dots, Extents(self.worker_extents), contiguous, self.computed)
+        extents = Extents(self.worker_extents, self.team.warps)
+        return infer_layouts(self.program.graph, self.dots, extents, contiguous, self.computed)
 
     def contiguous_axis(self, op: tile.Load | tile.Store) -> str | None:
         dim = self.facts[op.tensor].contiguous_dim
@@ -151,8 +173,7 @@ class KernelPlan:
     def is_packed(self, value: str) -> bool:
         """Whether `value` is kept packed, two to a register: a computed 16-bit row operand, or a staged result."""
         return self.is_staged(value) or any(
-            d.row_operand.name == value and value in self.computed and d.row_operand.type.dtype.name in PACKED
-            for d in self.dots.values()
+            d.row_operand.name == value and value in self.computed and not d.simt for d in self.dots.values()
         )
 
     def is_staged(self, value: str) -> bool:
@@ -210,19 +231,15 @@ class KernelPlan:
         """Buffer name -> its tile in shared memory (address names are the buffer's)."""
         made: dict[str, SharedTile] = {}
         for b in self.program.buffers:
-            if b.space == "smem" and b.layout != "staging":
+            if _is_shared(b):
                 made[b.name] = self._shared(b)
         return made
 
     def _shared(self, b: Buffer) -> SharedTile:
-        op = next(
-            o for name in self.tiles.tile(b.tile).producers for o in self.tasks[name].ops if isinstance(o, tile.Load)
-        )
-        column = self.contiguous_axis(op)
-        if column is None:
-            column = op.result.type.axes[-1]  # loaded by threads, which may come from anywhere
-        rows = tuple((a, self.padded(a)) for a in op.result.type.axes if a != column)
-        swizzled, dtype = b.layout == "swizzle-128", op.result.type.dtype
+        value = self.value(self.tiles.tile(b.tile).values[0])
+        column = self.shared_column(value)
+        rows = tuple((a, self.padded(a)) for a in value.type.axes if a != column)
+        swizzled, dtype = b.layout == "swizzle-128", value.type.dtype
         granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
         columns = -(-self.padded(column) // granule) * granule
         return SharedTile("smem_" + c_name(b.name), dtype, rows, column, columns, b.slots, swizzled)
@@ -241,8 +258,7 @@ class KernelPlan:
         return extent
 
     def shared_tile(self, value: str) -> SharedTile | None:
-        tile_name = self.tiles.of(value)
-        b = next((b for b in self.program.buffers if b.tile == tile_name and b.name in self.shared_tiles), None)
+        b = self._shared_buffer(value) if self.tiles.of(value) else None
         return self.shared_tiles[b.name] if b else None
 
     def issued_bytes(self, task: str) -> int:
@@ -266,6 +282,20 @@ class KernelPlan:
                 readers.setdefault(name, set()).add(t.name)
         carried = {v.name for loop in self.program.graph.loops for c in loop.carried for v in c}
         return frozenset(n for n in task.reads if readers[n] == {task.name} and n not in carried)
+
+    def brings_more(self, value: str, axis: str) -> bool:
+        """Whether the bulk copy that brings `value` may bring elements from beyond the end of `axis` (else what lies
+        there is outside of the tensor, and 0)."""
+        graph = self.program.graph
+        for name in self.tiles.tile(self.tiles.of(value)).producers:
+            if self.issued[name].method is not Method.BULK_COPY:
+                continue  # threads fill with zeros themselves
+            op = self.load_op(name)
+            dims = next(t.dims for t in graph.kernel.tensors if t.name == op.tensor)
+            mine = [(s, d) for s, d in zip(op.subscripts, dims, strict=True) if any(t.axis == axis for t in s.terms)]
+            if not all(ends_with(s, d, axis, graph) for s, d in mine):
+                return True
+        return False
 
     def load_op(self, task: str) -> tile.Load:
         return next(o for o in self.tasks[task].ops if isinstance(o, tile.Load))
@@ -348,10 +378,16 @@ class KernelPlan:
 
     def read_by_threads(self, task: str) -> bool:
         """Whether `task` reads shared memory by ordinary loads of all lanes."""
+        if task in self.dots:
+            return self.dots[task].simt
         return self.tasks[task].kind in (Kind.VECTOR, Kind.STORE, Kind.ATOMIC) if task in self.tasks else False
 
     def stages(self, loop: int) -> int:
         return next((p.stages for p in self.program.loops if p.loop == loop), 1)
+
+
+def _is_shared(b: Buffer) -> bool:
+    return b.space == "smem" and b.layout != "staging"
 
 
 def c_name(name: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from threadloom.errors import InternalError
+from threadloom.targets.cuda.unsupported import no_code
 
 
 class Source(StrEnum):
@@ -111,10 +112,15 @@ def accumulator(m_axis: str, n_axis: str, m: int, n: int) -> Layout:
 
 
 def rows(
-    row_axes: tuple[tuple[str, int], ...], column_axis: str, columns: int, vector: int, lanes_per_row: int
+    row_axes: tuple[tuple[str, int], ...],
+    column_axis: str,
+    columns: int,
+    vector: int,
+    lanes_per_row: int,
+    warps: int = 4,
 ) -> Layout:
     """A tile for code without matrix products: `lanes_per_row` neighbouring lanes share a row of `columns` elements in
-    pieces of `vector`; remaining lanes and the four warps take further rows, then registers do.
+    pieces of `vector`; remaining lanes and the warps take further rows, then registers do.
 
     row_axes: ((axis, extent), ...) slowest first; only the fastest is spread over threads.
     """
@@ -128,24 +134,24 @@ def rows(
         axis, extent = row_axes[-1]
         lane_rows = min(32 // lanes_per_row, _power_of_two(extent))
         digits.append(Digit(Source.LANE, lane_rows, axis, 1))
-        warp_rows = min(4, _power_of_two(-(-extent // lane_rows)))
+        warp_rows = min(warps, _power_of_two(-(-extent // lane_rows)))
         digits.append(Digit(Source.WARP, warp_rows, axis, lane_rows))
         spread = lane_rows * warp_rows
         if extent > spread:
             digits.append(Digit(Source.REGISTER, -(-extent // spread), axis, spread))
         for other, size in reversed(row_axes[:-1]):
             digits.append(Digit(Source.REGISTER, size, other, 1))
-    return _padded(Layout(tuple(d for d in digits if d.size > 1 or d.source is Source.REGISTER)))
+    return _padded(Layout(tuple(d for d in digits if d.size > 1 or d.source is Source.REGISTER)), warps)
 
 
 def _power_of_two(x: int) -> int:
     return 1 << max(0, x - 1).bit_length()
 
 
-def _padded(layout: Layout) -> Layout:
-    """Add replicating digits so that lanes number 32 and warps 4."""
+def _padded(layout: Layout, warps: int) -> Layout:
+    """Add replicating digits so that lanes number 32 and warps `warps`."""
     digits = list(layout.digits)
-    for source, total in ((Source.LANE, 32), (Source.WARP, 4)):
+    for source, total in ((Source.LANE, 32), (Source.WARP, warps)):
         used = 1
         for d in layout.of(source):
             used *= d.size
@@ -156,9 +162,9 @@ def _padded(layout: Layout) -> Layout:
     return Layout(tuple(digits))
 
 
-def uniform() -> Layout:
+def uniform(warps: int = 4) -> Layout:
     """A scalar: every thread holds it."""
-    return _padded(Layout(()))
+    return _padded(Layout(()), warps)
 
 
 def register_index(layout: Layout, of: Layout, index: str) -> str:
@@ -181,7 +187,7 @@ def register_index(layout: Layout, of: Layout, index: str) -> str:
             multiple *= d.size
         place *= d.size
     if target:
-        raise InternalError(f"layout {of} is no slice of {layout}")
+        raise no_code("elementwise code on two tiles", "products want them in different register layouts", None)
     return " + ".join(terms)
 
 

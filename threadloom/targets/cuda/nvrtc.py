@@ -42,6 +42,11 @@ def header(name: str) -> str:
     return resources.files("threadloom.targets.cuda").joinpath("headers", name).read_text(encoding="utf-8")
 
 
+def _headers_of(source: str) -> list[str]:
+    """Names of our headers that `source` includes, and of what they include."""
+    return ["common.cuh", *(h for h in ("sm90.cuh", "sm80.cuh") if f'"{h}"' in source)]
+
+
 def _bindings():
     try:
         from cuda.bindings import nvrtc
@@ -72,7 +77,7 @@ def compile_source(source: str, arch: str, name: str = "kernel.cu", defines: tup
     """
     version()
     nvrtc = _bindings()
-    headers = [h for h in ("sm90.cuh", "sm80.cuh", "common.cuh") if f'"{h}"' in source]
+    headers = _headers_of(source)
     texts = [header(h).encode() for h in headers]
     names = [h.encode() for h in headers]
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts, names)
@@ -109,5 +114,5 @@ def _resources(log: str) -> tuple[int, int, int, int]:
 def content_key(source: str, arch: str, defines: tuple[str, ...]) -> str:
     """Key of a compiled kernel: source, our headers, options and compiler version."""
     parts = [source, arch, repr(defines), repr(version())]
-    parts += [header(h) for h in ("sm90.cuh",) if f'"{h}"' in source]
+    parts += [header(h) for h in _headers_of(source)]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threadloom.dtypes import Dtype
 from threadloom.targets.cuda.layout import Layout, coordinate
 from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.writer import Writer
 
 
@@ -69,6 +70,8 @@ class Scope:
     assumed: list[str] | None = None  # conditions that the passes being written rely on; None: on none
     in_shared: dict[str, InShared] = field(default_factory=dict)
     homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
+    team: Team = WARPGROUP
+    needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
 
     def assumes(self, condition: str) -> bool:
         """Whether the code being written is only for passes in which `condition` holds; if so, it is noted down."""
@@ -100,5 +103,7 @@ class Scope:
 _RESERVED = frozenset(
     "int float double bool char short long unsigned signed void auto if else for while do return break continue switch "
     "case default const static extern struct class union template typename operator new delete this true false lane "
-    "warp group warp_in_group tile raw smem i r t u8 u16 u32 u64 i8 i32 i64 min max abs exp log sin cos".split()
+    "warp group warp_in_group tile raw smem i r t e f k p q u8 u16 u32 u64 i8 i32 i64 min max abs exp log sin cos "
+    "piece row column at_row at_column from_rows from_columns depth kk nothing valid before total other sum all digit "
+    "step".split()
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Role, Section, Wait, Why
 from threadloom.targets.cuda import issue
@@ -17,6 +16,7 @@ from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, Loop
 
 EVENTS_PER_LOOP = 1000
@@ -269,7 +269,8 @@ class RoleEmitter:
         if instr.reason.why is Why.ORDER and distance == signal.slots:
             earlier, distance = True, 0
         if distance and not earlier:
-            raise InternalError(f"a wait for {instr.signal} at distance {distance} has no code yet")
+            why = f"a wait for {instr.signal} reaches {distance} iterations back"
+            raise no_code(instr.reason.dst, why, self.plan.task(instr.reason.dst).loc)
         phase = f"{self.rings[loop.id, signal.slots, instr.stage]}.phase"
         entry = self.entry(signal.name, loop.id, instr.stage)
         if instr.reason.why is Why.ORDER:

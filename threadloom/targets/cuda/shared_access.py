@@ -1,4 +1,5 @@
-"""Ordinary reads of tiles in shared memory into a register layout, through the swizzle where there is one."""
+"""Ordinary reads and writes of tiles in shared memory from and to a register layout, through the swizzle where there
+is one."""
 
 from __future__ import annotations
 
@@ -18,11 +19,35 @@ def emit_read_shared(scope: Scope, shared: SharedTile, held: Registers, slot: st
         w.line(f"for (int e = 0; e < {vector}; e++) {held.name}[i + e] = {c.from_memory(shared.dtype, 'piece[e]')};")
 
 
+def emit_write_shared(scope: Scope, shared: SharedTile, held: Registers, slot: str) -> None:
+    """Fill slot `slot` of `shared` from the registers of a worker's threads, which then all see it (and so do products
+    and copies that they issue)."""
+    w, layout, vector = scope.writer, held.layout, piece_elems(shared, held.layout)
+    w.line("#pragma unroll")
+    with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
+        tests = _where(scope, shared, layout, "i", "piece")
+        w.line(f"{c.memory_type(shared.dtype)} piece[{vector}];")
+        w.line("#pragma unroll")
+        w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {c.to_memory(shared.dtype, f'{held.name}[i + e]')};")
+        guard = f"if ({' && '.join(tests)}) " if tests else ""
+        at = address(shared, slot, "piece_row", "piece_column")
+        w.line(f"{guard}write_shared<{vector * shared.dtype.bits // 8}>({at}, piece);")
+    if scope.team.proxies:
+        w.line("fence_to_async();")
+    w.line(f"{scope.team.sync}  // all of the tile is there")
+
+
+def first_digit(layout: Layout) -> int:
+    """How many registers one after the other hold neighbours."""
+    digits = layout.of(Source.REGISTER)
+    return digits[0].size if digits else 1
+
+
 def piece_elems(shared: SharedTile, layout: Layout) -> int:
-    """Elements that one access brings: the first register digit, where it runs along the tile's rows."""
+    """Elements that one access brings: the first register digit, or part of it, where it runs along the tile's rows."""
     digits = layout.of(Source.REGISTER)
     vector = digits[0].size if digits and digits[0].axis == shared.column_axis and digits[0].stride == 1 else 1
-    return vector if vector * shared.dtype.bits // 8 in (1, 2, 4, 8, 16) else 1
+    return next(v for v in (16, 8, 4, 2, 1) if vector % v == 0 and v * shared.dtype.bits <= 128)
 
 
 def emit_piece(
@@ -30,6 +55,15 @@ def emit_piece(
 ) -> None:
     """Declare `name` and fetch the elements of registers `register` .. + `vector`; 0 beyond the tile's end."""
     w = scope.writer
+    tests = _where(scope, shared, layout, register, name)
+    guard = f"if ({' && '.join(tests)}) " if tests else ""
+    w.line(f"{c.memory_type(shared.dtype)} {name}[{vector}]{' = {}' if guard else ''};")
+    at = address(shared, slot, f"{name}_row", f"{name}_column")
+    w.line(f"{guard}read_shared<{vector * shared.dtype.bits // 8}>({name}, {at});")
+
+
+def _where(scope: Scope, shared: SharedTile, layout: Layout, register: str, name: str) -> list[str]:
+    """Declare `name`_row and `name`_column of a register's element; tests that it belongs to the tile."""
     terms, place, tests = [], 1, []
     for axis, extent in reversed(shared.row_axes):
         at = _position(layout, axis, scope, register)
@@ -38,13 +72,10 @@ def emit_piece(
         if layout.extent(axis) > extent:
             tests.append(f"{at} < {extent}" if len(shared.row_axes) > 1 else f"{name}_row < {extent}")
     column = _position(layout, shared.column_axis, scope, register)
-    w.line(f"const u32 {name}_row = {' + '.join(terms) or '0'}, {name}_column = {column};")
+    scope.writer.line(f"const u32 {name}_row = {' + '.join(terms) or '0'}, {name}_column = {column};")
     if layout.extent(shared.column_axis) > shared.columns:
         tests.append(f"{name}_column < {shared.columns}")
-    guard = f"if ({' && '.join(tests)}) " if tests else ""
-    w.line(f"{c.memory_type(shared.dtype)} {name}[{vector}]{' = {}' if guard else ''};")
-    at = address(shared, slot, f"{name}_row", f"{name}_column")
-    w.line(f"{guard}read_shared<{vector * shared.dtype.bits // 8}>({name}, {at});")
+    return tests
 
 
 def _position(layout: Layout, axis: str, scope: Scope, register: str) -> str:

@@ -14,13 +14,17 @@ from dataclasses import replace
 
 from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
+from threadloom.targets.cuda import across
 from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.across import emit_reduce_threads
 from threadloom.targets.cuda.layout import Layout, Source, register_index
 from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared_access import emit_piece, emit_read_shared
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
 
+REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 WORTH_PIECES = 16  # registers from which on an operand in shared memory is fetched piece by piece
 WORTH_REUSE = 8  # registers of an array from which on it is written over instead of declaring another
 
@@ -367,8 +371,10 @@ def emit_reduce(
     lazy = op.arg.name in scope.in_shared and op.arg.name not in scope.registers
     source = layouts[op.arg.name] if chain or lazy else scope.registers[op.arg.name].layout
     dtype = op.result.type.dtype
-    if any(d.axis == op.axis for d in source.of(Source.WARP) + source.of(Source.GROUP)):
-        raise InternalError(f"reduction of {op.arg.name} along {op.axis} crosses warps")
+    if op.fn not in REDUCTIONS:
+        raise no_code(f"{op.fn} along {op.axis}", "positions of extremes are not kept", op.loc)
+    if (place := scope.places[op.axis]).whole is not None and place.whole.extent > place.extent:
+        raise no_code(f"a {op.fn} along {op.axis}", "workers share that axis in this plan", op.loc)
     start = c.identity(op.fn, dtype)
     if not chain and not lazy:
         overwrite_invalid(scope, scope.registers[op.arg.name], op.axis, start)
@@ -399,13 +405,7 @@ def emit_reduce(
             for k in range(1, chains):
                 total = c.combine(op.fn, dtype, total, f"{parts}[{chains} * r + {k}]")
             w.line(f"{result.name}[r] = {total};")
-    for mask in _lane_masks(source, op.axis):
-        w.line("#pragma unroll")
-        shuffled = f"__shfl_xor_sync(0xffffffffu, {result.name}[r], {mask})"
-        w.line(
-            f"for (int r = 0; r < {n}; r++) {result.name}[r] = "
-            f"{c.combine(op.fn, dtype, f'{result.name}[r]', shuffled)};"
-        )
+    emit_reduce_threads(scope, op, source, result)
 
 
 def _invalid(scope: Scope, layout: Layout, axis: str) -> str:
@@ -427,18 +427,13 @@ def _chains(layout: Layout, axis: str) -> int:
     return 4 if digits[0].size % 4 == 0 else 2 if digits[0].size % 2 == 0 else 1
 
 
-def _lane_masks(layout: Layout, axis: str) -> list[int]:
-    """Shuffle distances that combine the lanes along `axis`."""
-    masks, place = [], 1
-    for d in layout.of(Source.LANE):
-        if d.axis == axis:
-            step = 1
-            while step < d.size:
-                masks.append(place * step)
-                step *= 2
-        place *= d.size
-    return masks
-
-
 def emit_scan(scope: Scope, op: tile.Scan, layout: Layout) -> None:
-    raise InternalError(f"scan along {op.axis} has no GPU code yet")
+    """Copy the operand, as the result's dtype, and scan it in place."""
+    result = declare(scope, op.result, layout)
+    w = scope.writer
+    w.line("#pragma unroll")
+    value = c.convert(op.arg.type.dtype, op.result.type.dtype, read(scope, op.arg, layout, "i"))
+    w.line(f"for (int i = 0; i < {layout.registers}; i++) {result.name}[i] = {value};")
+    if op.reverse:  # what lies beyond the end comes first
+        overwrite_invalid(scope, result, op.axis, c.identity(op.fn, op.result.type.dtype))
+    across.emit_scan(scope, op, result)

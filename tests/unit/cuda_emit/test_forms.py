@@ -1,0 +1,80 @@
+"""What the GPU generator writes for each form of operation, read from the text (no GPU, no compiler)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import threadloom as tl
+from benchmarks.gpu_cases import column_sum, double_product, running_sum, split_sums
+from threadloom.errors import CompileError
+from threadloom.examples import flash_attention, flash_attention_varlen, matmul, w4_matmul
+from threadloom.sched.search import plan
+from threadloom.targets.cuda.compile import facts_of
+from threadloom.targets.cuda.emit import emit
+from threadloom.targets.cuda.launch import device_tensors
+
+
+def source_of(call) -> str:
+    given = device_tensors(call.kernel, call.arrays)
+    facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
+    dims = {name: max(1, extent) for name, extent in call.dims.items()}
+    program = plan(call.kernel, dims, "h200", limit_s=0.2, strides_ok={n: f.aligned for n, f in facts.items()}).best
+    return emit(program, facts, call.dims).text
+
+
+def source(module, shape: dict[str, int], dtype: type = np.float16) -> str:
+    function = getattr(module, module.__name__.rpartition(".")[2])
+    return source_of(function.bind(**module.inputs(np.random.default_rng(0), **shape, dtype=dtype)))
+
+
+def test_operands_that_end_inside_the_tensor_lose_what_follows():
+    text = source(split_sums, split_sums.SHAPE)
+    assert text.count("// positions of the tile that count") >= 2  # rows of one operand, columns of the other
+    assert "positions of the tile" not in source(matmul, {"M": 256, "K": 256, "N": 256})
+
+
+def test_the_values_of_other_sequences_are_masked():
+    text = source(flash_attention_varlen, {"B": 3, "H": 2, "HKV": 2, "L": 64, "D": 64})
+    zeroed = text[text.index("// positions of the tile that count") :]
+    assert "smem_v" in zeroed[: zeroed.index("mma_")]
+
+
+def test_computed_columns_go_through_shared_memory():
+    text = source(w4_matmul, {"M": 16, "N": 256, "K": 256})
+    at = text.index("write_shared<16>(smem_weights")
+    after = text[at : text.index("mma_m64", at)]
+    assert "fence_to_async();" in after and "group_sync(1 + worker, 128);" in after
+
+
+@pytest.mark.parametrize("module", [matmul, flash_attention])
+def test_f32_is_multiplied_exactly(module):
+    text = source(module, module.SHAPES[0], np.float32)
+    assert "wgmma" not in text and "from_rows[" in text
+    assert "mma_m64" in source(module, module.SHAPES[0], np.float16)
+
+
+def test_f64_of_two_computed_operands():
+    text = source(double_product, double_product.SHAPES[0])
+    assert "double acc" in text and "write_shared<16>(smem_" in text and "__shfl_sync(" in text
+
+
+def test_scans_and_sums_cross_lanes_and_warps():
+    assert "__shfl_up_sync" in source(running_sum, running_sum.SHAPE)
+    assert "__shfl_down_sync" in source(running_sum, running_sum.SHAPE)
+    assert "smem_scratch" not in source(running_sum, running_sum.SHAPE)
+    assert "read_cell<float>(smem_scratch" in source(column_sum, column_sum.SHAPE)
+
+
+@tl.kernel
+def largest(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", tl.i64]:
+    for m in tl.grid("M"):
+        n = tl.axis("N")
+        out[m] = tl.argmax(x[m, n], n)
+
+
+def test_what_has_no_code_is_named_and_located():
+    with pytest.raises(CompileError) as caught:
+        source_of(largest.bind(np.zeros((8, 64), np.float32)))
+    assert caught.value.slug == "gpu-no-code"
+    assert "argmax" in str(caught.value) and "test_forms.py" in str(caught.value)

@@ -1,0 +1,174 @@
+"""Reductions and scans over threads: lanes by shuffles, warps of a worker through scratch in shared memory.
+
+A scan works up the digits of the axis from the smallest stride: after each, an element holds the prefix within its
+block of positions, and the block's total is what stands at the block's last position.
+"""
+
+from __future__ import annotations
+
+from threadloom.targets.cuda import functions as c
+from threadloom.targets.cuda.layout import Digit, Layout, Source
+from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.unsupported import no_code
+from threadloom.tile import ops as tile
+
+CELL_BYTES = 8  # of scratch for each thread of a worker
+
+
+def emit_reduce_threads(scope: Scope, op: tile.Reduce, source: Layout, result: Registers) -> None:
+    """Combine what threads that share a result hold; afterwards each of them has it."""
+    w, n, dtype = scope.writer, result.layout.registers, result.dtype
+    for mask in lane_masks(source, op.axis):
+        w.line("#pragma unroll")
+        shuffled = f"__shfl_xor_sync(0xffffffffu, {result.name}[r], {mask})"
+        total = c.combine(op.fn, dtype, f"{result.name}[r]", shuffled)
+        w.line(f"for (int r = 0; r < {n}; r++) {result.name}[r] = {total};")
+    for digit, place in places(source, Source.WARP):
+        if digit.axis == op.axis:
+            _over_warps(scope, op.fn, result, digit, place)
+
+
+def lane_masks(layout: Layout, axis: str) -> list[int]:
+    """Shuffle distances that combine the lanes along `axis`."""
+    masks = []
+    for d, place in places(layout, Source.LANE):
+        step = 1
+        while d.axis == axis and step < d.size:
+            masks.append(place * step)
+            step *= 2
+    return masks
+
+
+def places(layout: Layout, source: Source) -> list[tuple[Digit, int]]:
+    """(digit, how much one step of it adds to the source's number)"""
+    found, place = [], 1
+    for d in layout.of(source):
+        found.append((d, place))
+        place *= d.size
+    return found
+
+
+def _over_warps(scope: Scope, fn: str, result: Registers, digit: Digit, place: int) -> None:
+    w, dtype = scope.writer, result.dtype
+    kind = c.register_type(dtype)
+    w.line("#pragma unroll")
+    with w.block(f"for (int r = 0; r < {result.layout.registers}; r++)"):
+        _exchange(scope, f"{result.name}[r]", kind)
+        w.line(f"{kind} all = {_peer(scope, kind, digit, place, '0')};")
+        w.line("#pragma unroll")
+        one = c.combine(fn, dtype, "all", _peer(scope, kind, digit, place, "q"))
+        w.line(f"for (int q = 1; q < {digit.size}; q++) all = {one};")
+        w.line(f"{result.name}[r] = all;")
+
+
+def _exchange(scope: Scope, value: str, kind: str) -> None:
+    """Let the other warps of the worker see `value`."""
+    scope.needs_scratch = True
+    w = scope.writer
+    w.line(f"{scope.team.sync}  // scratch is free")
+    w.line(f"write_cell<{kind}>(smem_scratch + worker * {scope.team.threads * CELL_BYTES}, warp_in_group, {value});")
+    w.line(scope.team.sync)
+
+
+def _peer(scope: Scope, kind: str, digit: Digit, place: int, at: str) -> str:
+    """C expression: what the warp with value `at` of the digit let see, in this lane."""
+    around, below = place * digit.size, "" if place == 1 else f" + warp_in_group % {place}"
+    above = f"warp_in_group / {around} * {around} + " if around < scope.team.warps else ""
+    cell = f"{above}({at}) * {place}{below}"
+    return f"read_cell<{kind}>(smem_scratch + worker * {scope.team.threads * CELL_BYTES}, {cell})"
+
+
+# ---------------------------------------------------------------- scans
+
+
+def emit_scan(scope: Scope, op: tile.Scan, made: Registers) -> None:
+    """Turn the elements that `made` holds into their inclusive prefixes along the axis, in place."""
+    lower: list[tuple[Digit, int]] = []
+    digits = [(d, p) for s in (Source.REGISTER, Source.LANE, Source.WARP) for d, p in places(made.layout, s)]
+    mine = sorted(((d, p) for d, p in digits if d.axis == op.axis and d.size > 1), key=lambda x: x[0].stride)
+    block = 1
+    for digit, place in mine:
+        if digit.stride != block:
+            raise no_code(f"a {op.fn} scan along {op.axis}", "its elements are spread without order", op.loc)
+        _scan_level(scope, op, made, digit, place, lower)
+        lower.append((digit, place))
+        block *= digit.size
+
+
+def _scan_level(
+    scope: Scope, op: tile.Scan, made: Registers, digit: Digit, place: int, lower: list[tuple[Digit, int]]
+) -> None:
+    """Add to each block the totals of the blocks before it along `digit`."""
+    w, kind = scope.writer, c.register_type(made.dtype)
+    inside = [(d, p) for d, p in lower if d.source is Source.REGISTER]  # register digits within a block
+    count = 1
+    for d, _ in inside:
+        count *= d.size
+    ends = "".join(f" + {0 if op.reverse else (d.size - 1) * p}" for d, p in inside)  # the block's last register
+    spread, at = "", 1
+    for d, p in inside:
+        spread += f" + q / {at} % {d.size} * {p}"
+        at *= d.size
+    first = "".join(f" && i / {p} % {d.size} == 0" for d, p in inside)
+    if digit.source is Source.REGISTER:
+        steps = range(digit.size - 2, -1, -1) if op.reverse else range(1, digit.size)
+        back = place if op.reverse else -place
+        for step in steps:
+            w.line("#pragma unroll")
+            each = f"for (int i = 0; i < {made.layout.registers}; i++)"
+            with w.block(f"{each} if (i / {place} % {digit.size} == {step}{first})"):
+                total = _from_last_thread(scope, op, lower, f"{made.name}[i + {back}{ends}]", kind)
+                w.line(f"const {kind} before = {total};")
+                _add_to_block(scope, op, made, count, spread)
+        return
+    w.line("#pragma unroll")
+    with w.block(f"for (int i = 0; i < {made.layout.registers}; i++) if (true{first})"):
+        total = _from_last_thread(scope, op, lower, f"{made.name}[i{ends}]", kind)
+        w.line(f"{kind} before = {c.identity(op.fn, made.dtype)};")
+        if digit.source is Source.LANE:
+            _before_in_lanes(scope, op, made, digit, place, total)
+        else:
+            _exchange(scope, total, kind)
+            mine = f"warp_in_group / {place} % {digit.size}"
+            test = f"q > {mine}" if op.reverse else f"q < {mine}"
+            w.line("#pragma unroll")
+            one = c.combine(op.fn, made.dtype, "before", _peer(scope, kind, digit, place, "q"))
+            w.line(f"for (int q = 0; q < {digit.size}; q++) if ({test}) before = {one};")
+        _add_to_block(scope, op, made, count, spread)
+
+
+def _before_in_lanes(scope: Scope, op: tile.Scan, made: Registers, digit: Digit, place: int, total: str) -> None:
+    """`before` = the totals of the lanes before this one."""
+    w, kind = scope.writer, c.register_type(made.dtype)
+    verb, edge = ("down", f"digit + step < {digit.size}") if op.reverse else ("up", "digit >= step")
+    w.line(f"{kind} sum = {total};")
+    w.line(f"const int digit = lane / {place} % {digit.size};")
+    w.line("#pragma unroll")
+    with w.block(f"for (int step = 1; step < {digit.size}; step *= 2)"):
+        w.line(f"const {kind} other = __shfl_{verb}_sync(0xffffffffu, sum, step * {place});")
+        w.line(f"if ({edge}) sum = {c.combine(op.fn, made.dtype, 'sum', 'other')};")
+    w.line(f"const {kind} other = __shfl_{verb}_sync(0xffffffffu, sum, {place});")
+    first = f"digit < {digit.size - 1}" if op.reverse else "digit > 0"
+    w.line(f"if ({first}) before = other;")
+
+
+def _from_last_thread(scope: Scope, op: tile.Scan, lower: list[tuple[Digit, int]], value: str, kind: str) -> str:
+    """C expression: `value` of the thread that holds the block's last position."""
+    lanes = [(d, p) for d, p in lower if d.source is Source.LANE]
+    from_ = "lane"
+    for d, p in lanes:
+        from_ = f"({from_} - ({from_} / {p} % {d.size}) * {p} + {0 if op.reverse else (d.size - 1) * p})"
+    if lanes:
+        value = f"__shfl_sync(0xffffffffu, {value}, {from_})"
+    for d, p in lower:
+        if d.source is Source.WARP:
+            _exchange(scope, value, kind)
+            value = _peer(scope, kind, d, p, "0" if op.reverse else str(d.size - 1))
+    return value
+
+
+def _add_to_block(scope: Scope, op: tile.Scan, made: Registers, count: int, spread: str) -> None:
+    w = scope.writer
+    w.line("#pragma unroll")
+    place = f"{made.name}[i{spread}]"
+    w.line(f"for (int q = 0; q < {count}; q++) {place} = {c.combine(op.fn, made.dtype, 'before', place)};")
