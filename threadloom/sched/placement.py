@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.machine.model import SEU, Completion, Device
+from threadloom.sched.boxes import has_rows
 from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
@@ -194,7 +195,7 @@ def _score(
             if method not in _LOAD_ORDER or not (seu.rate("bytes.load") or seu.rate("bytes.pack")):
                 return 0.0
             if method is Method.BULK_COPY and not all(
-                strides_ok.get(o.tensor, True) and has_rows(o) for o in task.ops if isinstance(o, Load)
+                strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) for o in task.ops if isinstance(o, Load)
             ):
                 return 0.0
             if method is Method.PACK and not wants_panels(task, graph, sizes, device):
@@ -213,14 +214,6 @@ def _score(
             return 1.0
 
 
-def has_rows(op: Load) -> bool:
-    """Whether what is loaded lies in rows of whole bytes along its tensor's last dimension: a box's rows are at least
-    16 bytes, so a column cannot be brought by one."""
-    innermost = op.subscripts[-1].terms if op.subscripts else ()
-    along = [t for t in innermost if t.axis in op.result.type.axes and t.coefficient == 1]
-    return op.result.type.dtype.bits >= 8 and (bool(along) or not op.result.type.axes)
-
-
 def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], sizes: Sizes) -> bool:
     """Whether a store may be a bulk copy of a 16-bit tile of two axes: such a copy cuts at the tensor's edges only, so
     the tile may not end elsewhere, and each axis stands alone in one dimension."""
@@ -231,6 +224,8 @@ def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], si
     for op in task.ops:
         axes = op.value.type.axes
         if not strides_ok.get(op.tensor, True) or len(axes) != 2 or op.value.type.dtype.bits != 16:
+            return False
+        if not has_rows(op, graph, sizes):
             return False
         dims = next(t.dims for t in graph.kernel.tensors if t.name == op.tensor)
         for s, dim in zip(op.subscripts, dims, strict=True):

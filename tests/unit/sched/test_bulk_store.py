@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import threadloom as tl
+from benchmarks.gpu_cases import split_sums
+from threadloom.examples import w4_matmul
 from threadloom.examples.grouped_matmul import grouped_matmul
 from threadloom.examples.matmul import matmul
 from threadloom.machine.devices import device
@@ -60,3 +62,23 @@ def test_whole_tiles_still_leave_by_bulk_copies():
     program = plan(matmul.tile(T=tl.f16), {"M": M, "K": K, "N": 256}, "h200", limit_s=0.3).best
     methods = {i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and "store" in i.task}
     assert methods == {Method.BULK_COPY}
+
+
+def loads_of(module, shape: dict[str, int]) -> dict[str, Method]:
+    function = getattr(module, module.__name__.rpartition(".")[2])
+    call = function.bind(**module.inputs(np.random.default_rng(0), **shape, dtype=np.float16))
+    program = plan(call.kernel, call.dims, "h200", limit_s=0.3).best
+    return {i.task: i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and "load" in i.task}
+
+
+def test_rows_that_begin_anywhere_are_brought_by_threads():
+    """Found on an H200: a box whose innermost coordinate is no multiple of 16 bytes is an illegal instruction."""
+    methods = loads_of(split_sums, split_sums.SHAPE)
+    assert methods["load_a"] is not Method.BULK_COPY  # a[m, k], k from starts[g]
+    assert methods["load_b"] is Method.BULK_COPY  # b[k, n]
+
+
+def test_columns_and_half_bytes_are_brought_by_threads():
+    methods = loads_of(w4_matmul, w4_matmul.SHAPE)
+    assert Method.BULK_COPY not in (methods["load_scales"], methods["load_w"])
+    assert methods["load_a"] is Method.BULK_COPY  # begins at multiples of the group's 128 elements

@@ -37,7 +37,8 @@ def facts_of(tensor: tile.Tensor, given: DeviceTensor) -> TensorFacts:
     size_bits = tensor.dtype.bits
     units = [d for d, s in enumerate(given.strides) if s == 1 or given.shape[d] == 1]
     real = [d for d, s in enumerate(given.strides) if s == 1 and given.shape[d] > 1]
-    contiguous = (real or units or [-1])[-1]
+    last = len(given.shape) - 1
+    contiguous = last if last in units else (real or units or [-1])[-1]
     others = [s for d, s in enumerate(given.strides) if d != contiguous and given.shape[d] > 1]
     whole = given.shape[contiguous] * size_bits % (8 * BULK_ALIGN_BYTES) == 0 if contiguous >= 0 else False
     aligned = given.pointer % BULK_ALIGN_BYTES == 0 and whole
