@@ -31,7 +31,7 @@ class Core:
 # (vendor, family, first model, last model) -> figures; anything else gets DEFAULT (10 accumulators keep it busy).
 CORES: tuple[tuple[str, int, int, int, Core], ...] = (
     ("AuthenticAMD", 23, 0x31, 0xFF, Core(2, 5, 2, "Zen 2 guide; measured: 12 accumulators reach the peak")),
-    ("AuthenticAMD", 25, 0x00, 0x0F, Core(2, 4, 3, "Zen 3 optimisation guide; L3 measured, 78 GB/s at 3.2 GHz", 24)),
+    ("AuthenticAMD", 25, 0x00, 0x0F, Core(2, 4, 3, "Zen 3 guide; L3: half of what one core reads in order", 12)),
     ("AuthenticAMD", 25, 0x10, 0xFF, Core(2, 4, 2, "Zen 4 optimisation guide")),
     ("AuthenticAMD", 26, 0x00, 0xFF, Core(2, 4, 2, "Zen 5 optimisation guide")),
     ("GenuineIntel", 6, 0x55, 0x55, Core(2, 4, 2, "Skylake-SP: Intel optimisation manual")),

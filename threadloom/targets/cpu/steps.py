@@ -126,7 +126,26 @@ def uses_of(kernel: Kernel) -> Uses:
         if _is_cheap_beside_product(op, uses, weights):
             weights[op.result.name] = 1
             uses.inline.add(op.result.name)
+    users = {value.name: op for op in walk(kernel.body) for value in operands(op)}
+    uses.inline |= {op.result.name for op in walk(kernel.body) if _goes_into_its_user(op, uses, users)}
     return uses
+
+
+def _goes_into_its_user(op: Op, uses: Uses, users: dict[str, Op]) -> bool:
+    """A cheap operation that one other one reads, element by element: computed there it needs no memory, also where
+    the other has to wait for a reduction. What it reads itself must not be more than what it makes."""
+    if not isinstance(op, Map | Cast) or not op.result.type.axes or uses.is_inline(op.result):
+        return False
+    if isinstance(op, Map) and (op.fn == "add" or op.fn not in TABLE or TABLE[op.fn].cost not in (Cost.FMA, Cost.ALU)):
+        return False
+    user = users.get(op.result.name)
+    alone = uses.counts.get(op.result.name) == 1 and isinstance(user, Map | Cast) and not uses.is_inline(user.result)
+    if not alone or set(user.result.type.axes) != set(op.result.type.axes):
+        return False
+    if any(isinstance(uses.definitions.get(value.name), Dot) for value in operands(user)):
+        return False  # what is added to a product is kept where the product is made
+    roots = {root.name for value in operands(op) for root in uses.roots(value) if len(root.type.axes) > 1}
+    return len(roots) <= 1
 
 
 def _is_cheap_beside_product(op: Op, uses: Uses, weights: dict[str, int]) -> bool:
