@@ -63,6 +63,17 @@ int main() {
   EXPECT(__nv_fp8_e4m3(1000.0f).__x == 0x7e && __nv_fp8_e4m3(-1e9f).__x == 0xfe, "saturation");
   EXPECT(__nv_fp8_e4m3(1.0625f).__x == 0x38 && __nv_fp8_e4m3(1.1875f).__x == 0x3a, "ties go to even");
   EXPECT((float)__nv_fp8_e5m2(__half(3.0f)) == 3.0f, "half to fp8");
+  EXPECT(__nv_fp8x4_e4m3(__nv_bfloat162(1.0f, 2.0f), __nv_bfloat162(1.0f, 2.0f)).__x == 0x40384038, "two pairs to fp8");
+
+  // A tie goes to even; a double just above a tie goes up, though as a float it is the tie.
+  double above_tie = 1.0 + 1.0 / 256 + 1e-12;
+  EXPECT((float)__nv_bfloat16((float)above_tie) == 1.0f, "tie to even");
+  EXPECT((float)__nv_bfloat16(above_tie) == 1.0078125f, "double rounded once");
+  EXPECT((float)__nv_bfloat16(1.01171875f) == 1.015625f, "tie to even, upwards");
+  EXPECT(std::isnan((float)__nv_bfloat16(NAN)) && std::isinf((float)__nv_bfloat16(3.4e38f)), "not finite");
+  EXPECT((float)__float2half_rz(-1.0001f) == -1.0f && (float)__float2half_ru(1.0001f) == 1.0009765625f, "directed");
+  EXPECT((float)__float2half_rd(1e-9f) == 0.0f && (float)__float2half_ru(1e-9f) == 5.9604645e-8f, "directed near zero");
+  EXPECT((float)__hmax_nan(__half(1.0f), __half(NAN)) != 1.0f && __hbge2(__half2(2.0f, 2.0f), __half2(1.0f, 2.0f)), "compare");
 
   std::vector<__half> x(64), y(64);
   for (int i = 0; i < 64; ++i) x[i] = __half(i * 0.37f - 9.0f), y[i] = __half(2.1f - i * 0.11f);

@@ -22,6 +22,7 @@ from threadloom.par.ops import PTR, Alloca, Array, Const, Leaf, Operand, Struct,
 from threadloom.par.result_types import size_bytes, struct_layout
 
 STUB_MARK = "__device_stub__"
+_ARRAY = "kernel_args"  # clang's name of the array for cudaLaunchKernel
 _STUB = re.compile(rf'^define [^\n]*@("?[-\w$.]*{STUB_MARK}[-\w$.]*"?)\(', re.MULTILINE)
 
 
@@ -66,7 +67,37 @@ def _read(host_ir: str, match: re.Match[str], types: dict[str, Type]) -> Stub:
     reader = _StubReader(function)
     reader.read()
     name = match[1].strip('"')
+    for index, param in enumerate(function.params):
+        if param.value.name in reader.indirect:
+            reader.objects[param.value.name] = _passed_bytes(host_ir, match[1], index, types)
     return Stub(name, kernel_name(name), reader.params(), reader.argument_bytes())
+
+
+def _passed_bytes(host_ir: str, stub: str, index: int, types: dict[str, Type]) -> int:
+    """Size of the temporary whose address callers pass as parameter `index`: a class that C++ copies by constructor.
+
+    0 if no caller is in sight (the stub's address is taken, and whoever launches it cannot copy the argument either).
+    """
+    for call in re.finditer(rf"(?:call|invoke) void @{re.escape(stub)}\(([^\n]*)\)", host_ir):
+        passed = [word.split()[-1] for word in _top_level_parts(call[1])]
+        function = host_ir.rfind("\ndefine ", 0, call.start())
+        place = re.compile(rf"^  {re.escape(passed[index])} = alloca ([^\n]*?), align", re.MULTILINE)
+        if found := place.search(host_ir, function, call.start()):
+            parser = LlvmParser(Cursor(found[1], "<alloca>"), DebugInfo(""))
+            parser.named_types = types
+            return size_bytes(parser.type())
+    return 0
+
+
+def _top_level_parts(text: str) -> list[str]:
+    """`text` split at the commas that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    for at, letter in enumerate(text):
+        depth += (letter in "(<{[") - (letter in ")>}]")
+        if letter == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    return [*parts, text[start:]]
 
 
 class _StubReader:
@@ -80,7 +111,7 @@ class _StubReader:
         self.stored: dict[str, tuple[str, int, Type]] = {}  # parameter -> object, offset, type in memory
         self.copied: dict[str, str] = {}  # object -> the object it is copied to
         self.arguments: dict[int, str] = {}  # position -> object
-        self.array = ""
+        self.indirect: set[str] = set()  # parameters that are the address of a class with a copy constructor
 
     def read(self) -> None:
         for param in self.function.params:
@@ -100,8 +131,6 @@ class _StubReader:
                 length = int(count.text) if isinstance(count, Const) else 1
                 self.objects[result.name] = size_bytes(element) * length
                 self.places[result.name] = (result.name, 0)
-                if element == PTR and isinstance(count, Const) and not op.result.name.endswith(".addr"):
-                    self.array = result.name
             case Leaf(opcode="getelementptr", operands=(Value(base), *indices), result=Value(name)):
                 if base in self.places:
                     owner, offset = self.places[base]
@@ -118,6 +147,10 @@ class _StubReader:
     def _store(self, value: str, type_: Type, pointer: str) -> None:
         owner, offset = self.places[pointer]
         if value in self.origin and value not in self.objects:
+            if owner == _ARRAY:
+                self.arguments[offset // 8] = value
+                self.indirect.add(value)
+                return
             self.stored[self.origin[value]] = (owner, offset, type_)
         elif value in self.places:
             self.arguments[offset // 8] = self.places[value][0]

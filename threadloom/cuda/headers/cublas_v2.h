@@ -1,5 +1,6 @@
 /* cuBLAS: levels 1 and 2, matrix products, and the copying helpers; column-major as there. */
 #pragma once
+#define CUBLAS_API_H_
 #include <cuComplex.h>
 #include <cuda_fp16.h>
 #include <loom/prelude.h>

@@ -1,5 +1,6 @@
 /* The driver API's basics, over the runtime. */
 #pragma once
+#define __cuda_cuda_h__
 #include <loom/prelude.h>
 
 typedef enum cudaError_enum {

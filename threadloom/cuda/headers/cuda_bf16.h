@@ -1,9 +1,29 @@
 /* __nv_bfloat16 and __nv_bfloat162. */
 #pragma once
+#define __CUDA_BF16_H__
 #include <loom/half_types.h>
-#if defined(__cplusplus) && (defined(__clang__) || __GNUC__ >= 13)
+#if defined(__cplusplus)
 typedef struct __align__(2) __nv_bfloat16_raw { unsigned short x; } __nv_bfloat16_raw;
-LOOM_DEFINE_FLOAT16(__nv_bfloat16, __nv_bfloat162, __bf16, bfloat16)
+typedef struct __align__(4) __nv_bfloat162_raw { unsigned short x, y; } __nv_bfloat162_raw;
+/* By hand, not the compiler's __bf16: for that it calls a function of libgcc 13, which not every system has. */
+struct __loom_bf16 {
+  unsigned short bits;
+  __host__ __device__ constexpr operator float() const { return __builtin_bit_cast(float, (unsigned)bits << 16); }
+};
+LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(float v) {
+  unsigned bits = __builtin_bit_cast(unsigned, v);
+  unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+  return {(unsigned short)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded)};
+}
+/* Rounded once: first to odd, which keeps what the second rounding has to know. */
+LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(double v) {
+  float near = (float)v;
+  if ((double)near == v || near != near || near - near != 0) return __loom_narrow_bf16(near);
+  unsigned bits = __builtin_bit_cast(unsigned, near);
+  if ((v < 0 ? -(double)near : (double)near) > (v < 0 ? -v : v)) --bits;
+  return __loom_narrow_bf16(__builtin_bit_cast(float, bits | 1));
+}
+LOOM_DEFINE_FLOAT16(__nv_bfloat16, __nv_bfloat162, __loom_bf16, bfloat16, __loom_narrow_bf16)
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 #if defined(__CUDA__)

@@ -68,10 +68,20 @@ LOOM_HOST_DEVICE __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, 
 LOOM_FP8(__nv_fp8_e4m3, __NV_E4M3)
 LOOM_FP8(__nv_fp8_e5m2, __NV_E5M2)
 #undef LOOM_FP8
-#define LOOM_FP8_GROUP(name, One, Storage, Vector, fields, make)                      \
+LOOM_HOST_DEVICE float2 __loom_doubles(double2 v) { return make_float2((float)v.x, (float)v.y); }
+LOOM_HOST_DEVICE float4 __loom_doubles(double4 v) { return make_float4((float)v.x, (float)v.y, (float)v.z, (float)v.w); }
+#define LOOM_FP8_FROM_PAIR(name, Vector, Pair) \
+  __host__ __device__ explicit name(Pair v) : name(make_float2((float)v.x, (float)v.y)) {}
+#define LOOM_FP8_FROM_PAIRS(name, Vector, Pair) \
+  __host__ __device__ explicit name(Pair lo, Pair hi) : name(make_float4((float)lo.x, (float)lo.y, (float)hi.x, (float)hi.y)) {}
+#define LOOM_DOUBLES(fields) double##fields
+#define LOOM_FP8_GROUP(name, One, Storage, Vector, fields, from_pairs)               \
   struct name {                                                                       \
     Storage __x;                                                                      \
     name() = default;                                                                 \
+    from_pairs(name, Vector, __half2)                                                 \
+    from_pairs(name, Vector, __nv_bfloat162)                                          \
+    __host__ __device__ explicit name(LOOM_DOUBLES(fields) v) : name(__loom_doubles(v)) {}         \
     __host__ __device__ explicit name(Vector v) : __x(0) {                            \
       const float* lanes = (const float*)&v;                                          \
       for (int i = 0; i < fields; ++i) __x |= (Storage)((Storage)One(lanes[i]).__x << (8 * i)); \
@@ -86,9 +96,12 @@ LOOM_FP8(__nv_fp8_e5m2, __NV_E5M2)
       return v;                                                                       \
     }                                                                                 \
   };
-LOOM_FP8_GROUP(__nv_fp8x2_e4m3, __nv_fp8_e4m3, __nv_fp8x2_storage_t, float2, 2, make_float2)
-LOOM_FP8_GROUP(__nv_fp8x2_e5m2, __nv_fp8_e5m2, __nv_fp8x2_storage_t, float2, 2, make_float2)
-LOOM_FP8_GROUP(__nv_fp8x4_e4m3, __nv_fp8_e4m3, __nv_fp8x4_storage_t, float4, 4, make_float4)
-LOOM_FP8_GROUP(__nv_fp8x4_e5m2, __nv_fp8_e5m2, __nv_fp8x4_storage_t, float4, 4, make_float4)
+LOOM_FP8_GROUP(__nv_fp8x2_e4m3, __nv_fp8_e4m3, __nv_fp8x2_storage_t, float2, 2, LOOM_FP8_FROM_PAIR)
+LOOM_FP8_GROUP(__nv_fp8x2_e5m2, __nv_fp8_e5m2, __nv_fp8x2_storage_t, float2, 2, LOOM_FP8_FROM_PAIR)
+LOOM_FP8_GROUP(__nv_fp8x4_e4m3, __nv_fp8_e4m3, __nv_fp8x4_storage_t, float4, 4, LOOM_FP8_FROM_PAIRS)
+LOOM_FP8_GROUP(__nv_fp8x4_e5m2, __nv_fp8_e5m2, __nv_fp8x4_storage_t, float4, 4, LOOM_FP8_FROM_PAIRS)
 #undef LOOM_FP8_GROUP
+#undef LOOM_FP8_FROM_PAIR
+#undef LOOM_FP8_FROM_PAIRS
+#undef LOOM_DOUBLES
 #endif

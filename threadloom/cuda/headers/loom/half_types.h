@@ -1,22 +1,41 @@
 /* half and bfloat16, scalar and in pairs: storage is the compiler's own 16-bit type, arithmetic rounds once per operation.
-   LOOM_DEFINE_FLOAT16(Type, Pair, Raw, to, from ...) serves both. */
+   LOOM_DEFINE_FLOAT16(Type, Pair, Raw, tag, narrow) serves both; narrow(float or double) rounds to nearest even. */
 #pragma once
 #include "prelude.h"
 
-#define LOOM_DEFINE_FLOAT16(H, H2, Raw, tag)                                                                                     \
+#if defined(__cplusplus)
+/* v rounded to nearest, moved to its neighbour where that lies on the wrong side: direction 0 is towards zero. */
+template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
+  H near(v);
+  float got = (float)near;
+  bool above = got > v, below = got < v;
+  if (direction == 0) above = v > 0 && above, below = v < 0 && below;
+  else if (direction > 0) above = false;
+  else below = false;
+  if (!above && !below) return near;
+  unsigned short bits = __builtin_bit_cast(unsigned short, near);
+  bool negative = bits >> 15;
+  if (above && got == 0) bits = 0x8001;
+  else if (below && got == 0) bits = 1;
+  else bits += above != negative ? -1 : 1;
+  return __builtin_bit_cast(H, bits);
+}
+#endif
+
+#define LOOM_DEFINE_FLOAT16(H, H2, Raw, tag, narrow)                                                                                     \
   struct __align__(2) H {                                                                                                        \
     Raw raw;                                                                                                                     \
     H() = default;                                                                                                               \
-    __host__ __device__ constexpr H(float v) : raw((Raw)v) {}                                                                    \
-    __host__ __device__ constexpr H(double v) : raw((Raw)v) {}                                                                   \
-    __host__ __device__ constexpr H(int v) : raw((Raw)(float)v) {}                                                               \
-    __host__ __device__ constexpr H(unsigned v) : raw((Raw)(float)v) {}                                                          \
-    __host__ __device__ constexpr H(short v) : raw((Raw)(float)v) {}                                                             \
-    __host__ __device__ constexpr H(unsigned short v) : raw((Raw)(float)v) {}                                                    \
-    __host__ __device__ constexpr H(long v) : raw((Raw)(float)v) {}                                                              \
-    __host__ __device__ constexpr H(unsigned long v) : raw((Raw)(float)v) {}                                                     \
-    __host__ __device__ constexpr H(long long v) : raw((Raw)(float)v) {}                                                         \
-    __host__ __device__ constexpr H(unsigned long long v) : raw((Raw)(float)v) {}                                                \
+    __host__ __device__ constexpr H(float v) : raw(narrow(v)) {}                                                                    \
+    __host__ __device__ constexpr H(double v) : raw(narrow(v)) {}                                                                   \
+    __host__ __device__ constexpr H(int v) : raw(narrow((float)v)) {}                                                               \
+    __host__ __device__ constexpr H(unsigned v) : raw(narrow((float)v)) {}                                                          \
+    __host__ __device__ constexpr H(short v) : raw(narrow((float)v)) {}                                                             \
+    __host__ __device__ constexpr H(unsigned short v) : raw(narrow((float)v)) {}                                                    \
+    __host__ __device__ constexpr H(long v) : raw(narrow((float)v)) {}                                                              \
+    __host__ __device__ constexpr H(unsigned long v) : raw(narrow((float)v)) {}                                                     \
+    __host__ __device__ constexpr H(long long v) : raw(narrow((float)v)) {}                                                         \
+    __host__ __device__ constexpr H(unsigned long long v) : raw(narrow((float)v)) {}                                                \
     __host__ __device__ constexpr H(const H##_raw& r) : raw(__builtin_bit_cast(Raw, r.x)) {}                                     \
     __host__ __device__ operator H##_raw() const { return H##_raw{__builtin_bit_cast(unsigned short, raw)}; }                    \
     __host__ __device__ constexpr operator float() const { return (float)raw; }                                                  \
@@ -105,6 +124,47 @@
   LOOM_HOST_DEVICE bool __hbeq2(H2 a, H2 b) { return a == b; }                                                                   \
   LOOM_HOST_DEVICE bool __hbgt2(H2 a, H2 b) { return a.x > b.x && a.y > b.y; }                                                   \
   LOOM_HOST_DEVICE bool __hblt2(H2 a, H2 b) { return a.x < b.x && a.y < b.y; }                                                   \
+  LOOM_HOST_DEVICE H2 __hge2(H2 a, H2 b) { return H2(H(a.x >= b.x ? 1.0f : 0.0f), H(a.y >= b.y ? 1.0f : 0.0f)); }                \
+  LOOM_HOST_DEVICE bool __hbge2(H2 a, H2 b) { return a.x >= b.x && a.y >= b.y; }                                                 \
+  LOOM_HOST_DEVICE H2 __hle2(H2 a, H2 b) { return H2(H(a.x <= b.x ? 1.0f : 0.0f), H(a.y <= b.y ? 1.0f : 0.0f)); }                \
+  LOOM_HOST_DEVICE bool __hble2(H2 a, H2 b) { return a.x <= b.x && a.y <= b.y; }                                                 \
+  LOOM_HOST_DEVICE H2 __hne2(H2 a, H2 b) { return H2(H(__hne(a.x, b.x) ? 1.0f : 0.0f), H(__hne(a.y, b.y) ? 1.0f : 0.0f)); }      \
+  LOOM_HOST_DEVICE bool __hbne2(H2 a, H2 b) { return __hne(a.x, b.x) && __hne(a.y, b.y); }                                       \
+  LOOM_HOST_DEVICE bool __hequ(H a, H b) { return __hisnan(a) || __hisnan(b) || a == b; }                                        \
+  LOOM_HOST_DEVICE bool __hltu(H a, H b) { return __hisnan(a) || __hisnan(b) || a < b; }                                         \
+  LOOM_HOST_DEVICE bool __hgtu(H a, H b) { return __hisnan(a) || __hisnan(b) || a > b; }                                         \
+  LOOM_HOST_DEVICE bool __hgeu(H a, H b) { return __hisnan(a) || __hisnan(b) || a >= b; }                                        \
+  LOOM_HOST_DEVICE bool __hleu(H a, H b) { return __hisnan(a) || __hisnan(b) || a <= b; }                                        \
+  LOOM_HOST_DEVICE bool __hneu(H a, H b) { return __hisnan(a) || __hisnan(b) || a != b; }                                        \
+  LOOM_HOST_DEVICE H __hmin_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmin(a, b); }                           \
+  LOOM_HOST_DEVICE H __hmax_nan(H a, H b) { return __hisnan(a) ? a : __hisnan(b) ? b : __hmax(a, b); }                           \
+  LOOM_HOST_DEVICE H2 __hmin2_nan(H2 a, H2 b) { return H2(__hmin_nan(a.x, b.x), __hmin_nan(a.y, b.y)); }                         \
+  LOOM_HOST_DEVICE H2 __hmax2_nan(H2 a, H2 b) { return H2(__hmax_nan(a.x, b.x), __hmax_nan(a.y, b.y)); }                         \
+  LOOM_HOST_DEVICE H __hmul_rn(H a, H b) { return a * b; }                                                                       \
+  LOOM_HOST_DEVICE H __hsub_rn(H a, H b) { return a - b; }                                                                       \
+  LOOM_HOST_DEVICE H2 __hadd2_rn(H2 a, H2 b) { return a + b; }                                                                   \
+  LOOM_HOST_DEVICE H2 __hsub2_rn(H2 a, H2 b) { return a - b; }                                                                   \
+  LOOM_HOST_DEVICE H2 __hmul2_rn(H2 a, H2 b) { return a * b; }                                                                   \
+  LOOM_HOST_DEVICE H2 __hadd2_sat(H2 a, H2 b) { return H2(__hadd_sat(a.x, b.x), __hadd_sat(a.y, b.y)); }                         \
+  LOOM_HOST_DEVICE H2 __hsub2_sat(H2 a, H2 b) { return H2(__hsub_sat(a.x, b.x), __hsub_sat(a.y, b.y)); }                         \
+  LOOM_HOST_DEVICE H2 __hmul2_sat(H2 a, H2 b) { return H2(__hmul_sat(a.x, b.x), __hmul_sat(a.y, b.y)); }                         \
+  LOOM_HOST_DEVICE H2 __hfma2_sat(H2 a, H2 b, H2 c) { return H2(__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y)); }         \
+  LOOM_HOST_DEVICE H2 __hfma2_relu(H2 a, H2 b, H2 c) { return H2(__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)); }      \
+  LOOM_HOST_DEVICE H2 __hisnan2(H2 a) { return H2(H(__hisnan(a.x) ? 1.0f : 0.0f), H(__hisnan(a.y) ? 1.0f : 0.0f)); }             \
+  LOOM_HOST_DEVICE H __float2##tag##_rz(float v) { return __loom_directed<H>(v, 0); }                                            \
+  LOOM_HOST_DEVICE H __float2##tag##_rd(float v) { return __loom_directed<H>(v, -1); }                                           \
+  LOOM_HOST_DEVICE H __float2##tag##_ru(float v) { return __loom_directed<H>(v, 1); }                                            \
+  LOOM_HOST_DEVICE H __short2##tag##_rn(short v) { return H(v); }                                                                \
+  LOOM_HOST_DEVICE H __ushort2##tag##_rn(unsigned short v) { return H(v); }                                                      \
+  LOOM_HOST_DEVICE H __ull2##tag##_rn(unsigned long long v) { return H(v); }                                                     \
+  LOOM_HOST_DEVICE short __##tag##2short_rn(H v) { return (short)__builtin_rintf((float)v); }                                    \
+  LOOM_HOST_DEVICE short __##tag##2short_rz(H v) { return (short)(float)v; }                                                     \
+  LOOM_HOST_DEVICE unsigned short __##tag##2ushort_rn(H v) { return (unsigned short)__builtin_rintf((float)v); }                 \
+  LOOM_HOST_DEVICE unsigned short __##tag##2ushort_rz(H v) { return (unsigned short)(float)v; }                                  \
+  LOOM_HOST_DEVICE unsigned __##tag##2uint_rz(H v) { return (unsigned)(float)v; }                                                \
+  LOOM_HOST_DEVICE long long __##tag##2ll_rn(H v) { return (long long)__builtin_rintf((float)v); }                               \
+  LOOM_HOST_DEVICE long long __##tag##2ll_rz(H v) { return (long long)(float)v; }                                                \
+  LOOM_HOST_DEVICE unsigned long long __##tag##2ull_rn(H v) { return (unsigned long long)__builtin_rintf((float)v); }            \
   LOOM_HOST_DEVICE H __float2##tag(float v) { return H(v); }                                                                     \
   LOOM_HOST_DEVICE H __float2##tag##_rn(float v) { return H(v); }                                                                \
   LOOM_HOST_DEVICE H __double2##tag(double v) { return H(v); }                                                                   \

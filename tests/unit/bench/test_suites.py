@@ -1,0 +1,96 @@
+"""The driver of public suites: limits hold, nothing stays behind, and outputs are judged as a reader would."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from threadloom.bench.suites import driver, table
+from threadloom.bench.suites.process import Limits, Outcome, run
+from threadloom.bench.suites.program import (
+    BUILD,
+    CRASH,
+    INPUT,
+    PASS,
+    RAN,
+    TIME,
+    WRONG,
+    Program,
+    Row,
+    judge_by_output,
+)
+
+
+def test_cpu_limit_ends_all_processes_of_a_command(tmp_path: Path) -> None:
+    outcome = run(["sh", "-c", "(while :; do :; done) & echo $! > inner; wait"], tmp_path, Limits(cpu_s=0.3))
+    assert outcome.stopped == "time"
+    inner = int((tmp_path / "inner").read_text())
+    with pytest.raises(ProcessLookupError):
+        for _ in range(50):
+            os.kill(inner, 0)
+            time.sleep(0.05)
+
+
+def test_memory_limit_ends_a_command(tmp_path: Path) -> None:
+    command = ["python3", "-c", "x = bytearray(400 << 20)\nwhile True: pass"]
+    assert run(command, tmp_path, Limits(cpu_s=20, memory_bytes=200 << 20)).stopped == "memory"
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("PASS", PASS),
+        ("Result = PASS\n", PASS),
+        ("0 errors\n", PASS),
+        ("mismatch: 0", PASS),
+        ("FAIL", WRONG),
+        ("Verification failed at 3", WRONG),
+        ("incorrect result", WRONG),
+        ("errors: 12, mismatches: 3", WRONG),
+        ("Average time 3 us", RAN),
+    ],
+)
+def test_outputs_are_judged(text: str, result: str, tmp_path: Path) -> None:
+    assert judge_by_output(tmp_path, [Outcome(0, 1.0, 1.0, text)])[0] == result
+
+
+def suite(tmp_path: Path, **files: str) -> Path:
+    folder = tmp_path / "suite" / "src" / "one"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (tmp_path / "suite" / "include").mkdir()
+    (tmp_path / "suite" / "include" / "x.h").write_text("shared")
+    return tmp_path / "suite"
+
+
+@pytest.mark.parametrize(
+    ("build", "command", "result"),
+    [
+        ("cp source program", "cat program ../../include/x.h", PASS),
+        ("echo 'x.cu:3: error: no such thing' && false", "true", BUILD),
+        ("true", "kill -SEGV $$", CRASH),
+        ("true", "echo could not open input.txt && test -e data/input.txt", INPUT),
+        ("while :; do :; done", "true", TIME),
+    ],
+)
+def test_a_program_is_built_in_a_copy_and_its_row_says_what_happened(
+    tmp_path: Path, build: str, command: str, result: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BUILD_LIMITS", Limits(cpu_s=0.5))
+    checkout = suite(tmp_path, source="PASS\n")
+    row = driver.try_program(Program("one", "src/one", (build,), (command,)), checkout, tmp_path / "scratch")
+    assert row.result == result, row
+    assert sorted(path.name for path in (checkout / "src" / "one").iterdir()) == ["source"]
+    assert str(tmp_path) not in row.cause
+
+
+def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
+    rows = [Row("a", PASS, "Result | PASS", 1.5, 0.25, "./a"), Row("b", WRONG, "7 mismatches")]
+    table.save(tmp_path / "rows.json", "some", "abc123", rows)
+    assert table.load(tmp_path / "rows.json") == {"a": rows[0], "b": rows[1]}
+    text = table.markdown("some", "abc123", rows, "about")
+    assert "| pass | 1 |" in text and "| all | 2 | |" in text and "Result / PASS" in text

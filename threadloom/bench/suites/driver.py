@@ -1,0 +1,111 @@
+"""Build and run the programs of a suite one after another, keeping every finished row."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from threadloom.bench.suites.process import Limits, run
+from threadloom.bench.suites.program import BUILD, CRASH, INPUT, TIME, WAIVED, WRONG, Program, Row, build_cause
+
+BUILD_LIMITS = Limits(cpu_s=120)
+RUN_LIMITS = Limits(cpu_s=30)
+
+
+def environment() -> dict[str, str]:
+    """This installation's `loom` and `loom-nvcc` come first on the PATH; idle workers sleep, others use the machine."""
+    return {
+        "OMP_WAIT_POLICY": "passive",
+        "KMP_BLOCKTIME": "0",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
+
+
+def try_program(program: Program, checkout: Path, scratch: Path, keep: bool = False) -> Row:
+    """The row of one program: copied to `scratch`, built, run, judged."""
+    if program.left_out:
+        return Row(program.name, WAIVED, program.left_out)
+    folder = copy(program.folder, checkout, scratch)
+    row = Row(program.name, BUILD, command="; ".join(program.runs))
+    try:
+        if program.prepare:
+            program.prepare(folder)
+        for command in program.build:
+            outcome = run(["sh", "-c", command], folder, BUILD_LIMITS, environment())
+            row.build_s += outcome.cpu_s
+            if not outcome.good:
+                row.cause = f"over the {outcome.stopped} limit" if outcome.stopped else build_cause(outcome.output)
+                row.result = TIME if outcome.stopped else BUILD
+                row.cause = anonymous(row.cause, scratch)
+                (scratch / f"{program.name.replace('/', '_')}.build.log").write_text(outcome.output)
+                return row
+        outcomes = []
+        for command in program.runs:
+            outcomes.append(run(["sh", "-c", command], folder, RUN_LIMITS, environment()))
+            row.run_s += outcomes[-1].seconds
+            if not outcomes[-1].good:
+                break
+        log = "\n".join(outcome.output for outcome in outcomes)
+        (scratch / f"{program.name.replace('/', '_')}.run.log").write_text(log)
+        row.result, row.cause = program.judge(folder, outcomes)
+        missing = missing_inputs(program.runs[: len(outcomes)], folder)
+        if row.result in (WRONG, CRASH) and missing:
+            row.result, row.cause = INPUT, f"{missing[0]} is missing"
+        row.cause = anonymous(row.cause, scratch)
+        return row
+    finally:
+        if not keep:
+            restore(program.folder, checkout, scratch)
+
+
+def missing_inputs(runs: tuple[str, ...], folder: Path) -> list[str]:
+    """Words of the commands that look like paths of files and name none."""
+    words = [word for command in runs for word in command.split() if re.search(r"\w/\w|\w\.[a-zA-Z]\w*$", word)]
+    return [word for word in words if not word.startswith("-") and not (folder / word).exists()]
+
+
+def copy(folder: str, checkout: Path, scratch: Path) -> Path:
+    """The program's folder as a copy, everything beside and above it as links, so that `../include` is found."""
+    here, origin = scratch / "tree", checkout
+    parts = Path(folder).parts
+    for part in parts:
+        here.mkdir(parents=True, exist_ok=True)
+        for beside in origin.iterdir():
+            place = here / beside.name
+            if beside.name != part and not place.exists() and not place.is_symlink():
+                place.symlink_to(beside.resolve())
+        here, origin = here / part, origin / part
+        if here.is_symlink():
+            here.unlink()
+    if here.exists():
+        shutil.rmtree(here)
+    shutil.copytree(origin, here, symlinks=False, ignore_dangling_symlinks=True)
+    return here
+
+
+def restore(folder: str, checkout: Path, scratch: Path) -> None:
+    shutil.rmtree(scratch / "tree" / folder, ignore_errors=True)
+
+
+def anonymous(text: str, scratch: Path) -> str:
+    """Without the folders of this machine."""
+    text = text.replace(str(scratch / "tree") + "/", "").replace(str(Path.home()), "~")
+    return re.sub(r"(?:/[\w.+-]+)+/(threadloom/)", r"\1", re.sub(r"/tmp/[\w.-]+/", "", text))
+
+
+def run_suite(
+    programs: Iterable[Program], checkout: Path, scratch: Path, done: dict[str, Row], finished: Callable[[Row], None]
+) -> list[Row]:
+    """Rows of all programs, those in `done` as they are; `finished` is told of each new one."""
+    rows = []
+    for program in programs:
+        row = done.get(program.name)
+        if row is None:
+            row = try_program(program, checkout, scratch)
+            finished(row)
+        rows.append(row)
+    return rows
