@@ -90,6 +90,13 @@ def _made_up(tensor: Tensor, dims: dict[str, int], rng: np.random.Generator) -> 
     return np.resize(some.astype(numpy_dtype(tensor.dtype)), shape)
 
 
+def _short(text: str) -> str:
+    """The first line, and what a compiler below it calls an error."""
+    first, *more = text.splitlines()
+    said = next((line for line in more if "error" in line), "")
+    return f"{first} {said}".strip()[:400]
+
+
 def main() -> None:
     replies = os.fdopen(os.dup(1), "w", buffering=1)  # whatever libraries print must not get between the answers
     os.dup2(2, 1)
@@ -97,7 +104,7 @@ def main() -> None:
         try:
             reply = answer(json.loads(line))
         except ThreadloomError as error:
-            reply = {"error": str(error).splitlines()[0]}
+            reply = {"error": _short(str(error))}
         except Exception as error:  # a worker reports whatever went wrong and lives on
             reply = {"error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply) + "\n")

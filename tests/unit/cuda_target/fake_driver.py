@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,9 +36,8 @@ class Launch:
     threads: int
     shared_bytes: int
     stream: int
-    parameters: int  # address of the table of addresses
     context: int
-    words: list[int] = field(default_factory=list)  # the first eight bytes of each parameter
+    words: list[int]  # the first eight bytes of each parameter
 
 
 class Map:
@@ -62,7 +61,6 @@ class FakeDriver:
         self.filled: list[tuple[int, int, int]] = []  # (pointer, bytes, stream)
         self.ordered: list[tuple[str, int]] = []
         self.fail: dict[str, Status] = {}
-        self.parameter_count = 0
 
     # ------------------------------------------------ what bindings offer (driver.py)
 
@@ -135,23 +133,19 @@ class FakeDriver:
     # ------------------------------------------------ what launches call (driver_calls.py)
 
     def calls(self) -> driver_calls.Calls:
-        return driver_calls.Calls(
-            self._launch, self._launch_ex, self._replace, self._context, self._push, self._pop, self._fill
-        )
+        return driver_calls.Calls(self._launch, self._replace, self._context, self._push, self._pop, self._fill)
 
-    def _launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
-        status = self.fail.get("cuLaunchKernel", Status.CUDA_SUCCESS)
+    def _launch(self, config, function, parameters, extra):
+        if self.current == 0:
+            return 201  # CUDA_ERROR_INVALID_CONTEXT
+        status = self.fail.get("cuLaunchKernelEx", Status.CUDA_SUCCESS)
         if status == Status.CUDA_SUCCESS:
-            table = (ctypes.c_void_p * max(1, self.parameter_count)).from_address(parameters)
+            given, table = config._obj, parameters._obj
             words = [ctypes.c_uint64.from_address(a).value for a in table if a]
-            self.launches.append(Launch(function, gx, bx, shared, stream, parameters, self.current, words))
+            grid, block = given.grid[0], given.block[0]
+            made = Launch(function.value, grid, block, given.shared_bytes, given.stream, self.current, words)
+            self.launches.append(made)
         return int(status)
-
-    def _launch_ex(self, config, function, parameters, extra):
-        given = driver_calls.LaunchConfig.from_address(config)
-        return self._launch(
-            function, given.grid[0], 1, 1, given.block[0], 1, 1, given.shared_bytes, given.stream, parameters, extra
-        )
 
     def _replace(self, address, pointer):
         ctypes.c_uint64.from_address(address).value = pointer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.cuda_target.test_gpu_calls import compiled, scaled, summed
+from tests.unit.cuda_target.fake_driver import CONTEXTS
+from tests.unit.cuda_target.test_gpu_calls import scaled, summed
 from threadloom.arrays_device import of_torch
 from threadloom.lang.bind import Call
 from threadloom.targets.cuda import launch, launch_again
@@ -17,7 +18,7 @@ torch = pytest.importorskip("torch")
 @pytest.fixture
 def again(gpu, monkeypatch):
     """A function that calls like the kernel, through `Again` alone: it learns what it does not know."""
-    monkeypatch.setattr(launch, "current_stream", lambda ordinal: 500 + ordinal)
+    monkeypatch.setattr(launch, "torch_state", lambda: (lambda ordinal: 500 + ordinal, lambda: call.device))
     made: dict[object, Again] = {}
 
     def call(kernel, *args, **kwargs):
@@ -35,7 +36,7 @@ def again(gpu, monkeypatch):
             results = bound.results[0]
         return results
 
-    call.learnt = 0
+    call.learnt, call.device = 0, 0
     return call
 
 
@@ -49,8 +50,6 @@ def test_same_form_is_learnt_once(gpu, again):
 def test_addresses_and_scalars_are_the_calls(gpu, again):
     x = torch.randn(64, 128)
     again(scaled, x, 2.0)
-    source = compiled(scaled)[0].source
-    gpu.parameter_count = len(source.maps) + 3 * len(source.direct) + len(source.dims) + 1
     y = torch.randn(64, 128)
     out = again(scaled, y, 7.0)
     words = gpu.launches[-1].words
@@ -117,3 +116,20 @@ def test_forgets_when_there_are_too_many(gpu, again, monkeypatch):
         again(scaled, torch.randn(rows, 128), 2.0)
     again(scaled, torch.randn(3, 128), 2.0)
     assert again.learnt == 3
+
+
+def test_a_thread_without_a_context_or_with_another_device(gpu, again):
+    x = torch.randn(64, 128)
+    again(scaled, x, 2.0)
+    gpu.current = 0
+    again(scaled, x, 2.0)
+    assert gpu.launches[-1].context == CONTEXTS[0] and gpu.current == 0
+    again.device, gpu.current = 1, CONTEXTS[1]
+    known = Again(scaled.signature)
+    bound = scaled.bind(x, 2.0)
+    arrays = {"x": of_torch(x), "out": of_torch(bound.results[0])}
+    call = Call(bound.kernel, arrays, bound.dims, bound.scalars, bound.results, "cuda:0")
+    launch.launch_on_gpu(call)
+    known.learn((x, 2.0), {}, call)
+    assert known.run((x, 2.0), {}) is not NotImplemented
+    assert [entry.context for entry in gpu.launches[-2:]] == [CONTEXTS[0]] * 2 and gpu.current == CONTEXTS[1]

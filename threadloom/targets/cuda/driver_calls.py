@@ -41,7 +41,6 @@ def launch_config(blocks: int, threads: int, shared_bytes: int, cluster: int) ->
 class Calls:
     """Each returns a CUresult as an int, 0 for success. Arguments are Python ints."""
 
-    launch: object  # (function, gx, gy, gz, bx, by, bz, shared bytes, stream, parameters, extra)
     launch_ex: object  # (config, function, parameters, extra)
     replace_address: object  # (map, pointer)
     current_context: object  # (pointer to the context)
@@ -53,7 +52,6 @@ class Calls:
 def calls_of(library: object) -> Calls:
     """`library`: a CDLL of the driver, or what stands in for it."""
     signatures = {
-        "cuLaunchKernel": (c_void_p, *[c_uint] * 7, c_void_p, c_void_p, c_void_p),
         "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
         "cuTensorMapReplaceAddress": (c_void_p, c_void_p),
         "cuCtxGetCurrent": (c_void_p,),

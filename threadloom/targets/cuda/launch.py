@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -232,7 +232,7 @@ def launch_on_gpu(call: Call) -> None:
     _order(call.others, stream, ordinal)
     clear_accumulated(call, stream, ordinal)
     if prepared.blocks:
-        prepared.launch([a.pointer for a in arrays], call.scalars, stream)
+        prepared.launch([a.pointer for a in arrays], [call.scalars[n] for n in prepared.scalars], stream)
     for other in call.others:
         _order((stream,), other, ordinal)
 
@@ -301,11 +301,19 @@ def _fill_with_torch(call: Call, name: str) -> None:
 
 def current_stream(ordinal: int) -> int:
     """torch's current stream of the device, or the legacy default one where torch is not in use."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return LEGACY_STREAM
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    return raw(ordinal) if raw is not None else torch.cuda.current_stream(ordinal).cuda_stream
+    return torch_state()[0](ordinal) if "torch" in sys.modules else LEGACY_STREAM
+
+
+def torch_state() -> tuple[Callable[[int], int], Callable[[], int]]:
+    """Functions of torch, which is in use: current stream of a device; current device of the thread. torch's own fast
+    ones where this version has them."""
+    torch = sys.modules["torch"]
+    stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    device = getattr(torch._C, "_cuda_getDevice", None)
+    return (
+        stream or (lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream),
+        device or torch.cuda.current_device,
+    )
 
 
 def _order(before: tuple[int, ...], stream: int, ordinal: int) -> None:

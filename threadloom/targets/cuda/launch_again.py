@@ -25,86 +25,114 @@ MOST_FORMS = 1024
 class Form:
     """One known form. `order`: the prepared kernel's tensors as places among the call's tensors, or (-1 - k) for output
     k, which is to be made; `reaches`: bytes before and after the address that each tensor of the call touches;
-    `written`: places of given outputs; `scalars`: of floats: parameter -> place among the floats; `fixed`: others;
-    `cleared`: (place in `order`, bytes) of outputs that atomic adds go to."""
+    `written`: places of given outputs; `scalars`: the prepared kernel's, with 0 for `floats`: (place among them, place
+    among the call's floats); `cleared`: (place in `order`, bytes) of outputs that atomic adds go to."""
 
     prepared: Prepared
     ordinal: int
     order: tuple[int, ...]
+    given: tuple[int, ...]  # places of the call's tensors: 0, 1 ...
     made: tuple[tuple[tuple[int, ...], object, object], ...]  # (shape, torch dtype, device) of outputs to make
     results: tuple[int, ...]  # as `order`
     reaches: tuple[tuple[int, int], ...]
     written: tuple[int, ...]
-    floats: tuple[tuple[str, int], ...]
-    fixed: dict[str, float | int | bool]
+    scalars: tuple[float | int | bool, ...]
+    floats: tuple[tuple[int, int], ...]
     cleared: tuple[tuple[int, int], ...]
 
 
 class Again:
-    """Per kernel. `find` gives the key of a call, or None where only the long way knows; `run` and `learn` take it."""
+    """Per kernel. `run` makes a call whose form is known, `learn` takes in what the long way found for another."""
 
     def __init__(self, signature: Signature):
         self._names = signature.positional
-        self._float_scalars = frozenset(
-            p.name for p in signature.params if isinstance(p, ScalarParam) and p.dtype.is_float
-        )
+        floats = {p.name for p in signature.params if isinstance(p, ScalarParam) and p.dtype.is_float}
+        self._float_scalars = frozenset(floats)
+        self._is_float = tuple(name in floats for name in signature.positional)
         self._forms: dict[tuple, Form] = {}
         self._torch = None
 
-    def key(self, args: tuple, kwargs: Mapping[str, object]) -> tuple[tuple, list, list] | None:
-        """(key, tensors, floats)."""
+    def key(self, args: tuple, kwargs: Mapping[str, object]) -> tuple[tuple, list, list, list] | None:
+        """(key, tensors, their addresses, floats), or None where only the long way knows."""
         torch = self._torch
-        if torch is None:
-            torch = self._torch = sys.modules.get("torch")
-            if torch is None:
-                return None
-            from threadloom.targets.cuda.launch import current_stream
-
-            self._types, self._stream = (torch.Tensor, torch.nn.Parameter), current_stream
-        types, key, tensors, floats = self._types, [], [], []
-        named = zip(self._names, args, strict=False)
-        for name, value in (*named, *kwargs.items()) if kwargs else named:
+        if torch is None and not self._find_torch():
+            return None
+        tensor_type, parameter_type = self._types
+        key: list[object] = []
+        tensors, addresses, floats = [], [], []
+        for at, value in enumerate(args):
             kind = type(value)
-            if kind in types:
-                if (value.requires_grad and torch.is_grad_enabled()) or value.is_neg() or value.is_conj():
+            if kind is tensor_type or kind is parameter_type:
+                if (value.requires_grad and self._torch.is_grad_enabled()) or value.is_neg():
                     return None
-                key += (name, value.dtype, value.device, value.shape, value.stride(), value.data_ptr() & 15)
+                address = value.data_ptr()
+                key += (value.dtype, value.device, value.shape, value.stride(), address & 15)
                 tensors.append(value)
+                addresses.append(address)
+            elif kind is float and self._is_float[at]:
+                key.append(float)
+                floats.append(value)
+            else:
+                key += (kind, value)
+        for name, value in kwargs.items():
+            kind = type(value)
+            if kind is tensor_type or kind is parameter_type:
+                if (value.requires_grad and self._torch.is_grad_enabled()) or value.is_neg():
+                    return None
+                address = value.data_ptr()
+                key += (name, value.dtype, value.device, value.shape, value.stride(), address & 15)
+                tensors.append(value)
+                addresses.append(address)
             elif kind is float and name in self._float_scalars:
                 key.append(name)
                 floats.append(value)
             else:
                 key += (name, kind, value)
-        return tuple(key), tensors, floats
+        return tuple(key), tensors, addresses, floats
+
+    def _find_torch(self) -> bool:
+        from threadloom.targets.cuda import launch
+
+        self._torch = torch = sys.modules.get("torch")
+        if torch is None:
+            return False
+        self._types = torch.Tensor, torch.nn.Parameter
+        self._stream, self._current_device = launch.torch_state()
+        return True
 
     def run(self, args: tuple, kwargs: Mapping[str, object]) -> object:
         """The results, or NotImplemented where the form is not known."""
-        found = self.key(args, kwargs)
+        found = self.key(args, kwargs) if len(args) <= len(self._names) else None
+        if found is None:
+            return NotImplemented
+        key, tensors, pointers, floats = found
         try:
-            form = self._forms.get(found[0]) if found is not None else None
+            form = self._forms.get(key)
         except TypeError:  # an argument that cannot be hashed
             return NotImplemented
-        if form is None:
+        if form is None or (form.written and not _apart(pointers, form)):
             return NotImplemented
-        _, tensors, floats = found
-        pointers = [t.data_ptr() for t in tensors]
-        if form.written and not _apart(pointers, form):
-            return NotImplemented
-        empty = self._torch.empty
-        made = [empty(shape, dtype=dtype, device=device) for shape, dtype, device in form.made]
-        addresses = [pointers[at] if at >= 0 else made[-1 - at].data_ptr() for at in form.order]
-        scalars = form.fixed
+        if form.made:
+            empty = self._torch.empty
+            made = [empty(shape, dtype=dtype, device=device) for shape, dtype, device in form.made]
+            addresses = [pointers[at] if at >= 0 else made[-1 - at].data_ptr() for at in form.order]
+        else:
+            made = ()
+            addresses = [pointers[at] for at in form.order] if form.order != form.given else pointers
+        scalars = form.scalars
         if form.floats:
-            scalars = dict(scalars)
-            for name, at in form.floats:
-                scalars[name] = floats[at]
+            scalars = list(scalars)
+            for place, at in form.floats:
+                scalars[place] = floats[at]
         stream = self._stream(form.ordinal)
         if form.cleared:
             _clear(form, addresses, stream)
         if form.prepared.blocks:
-            form.prepared.launch(addresses, scalars, stream)
-        results = tuple([tensors[at] if at >= 0 else made[-1 - at] for at in form.results])
-        return results[0] if len(results) == 1 else results
+            form.prepared.launch(addresses, scalars, stream, self._current_device() == form.ordinal)
+        if len(form.results) == 1:
+            at = form.results[0]
+            return tensors[at] if at >= 0 else made[-1 - at]
+        return tuple([tensors[at] if at >= 0 else made[-1 - at] for at in form.results])
 
     def learn(self, args: tuple, kwargs: Mapping[str, object], call: Call) -> None:
         """Keep what the long way found for a call that it has just launched."""
@@ -117,7 +145,7 @@ class Again:
         except TypeError:
             return
         ordinal = ordinal_of(call.device)
-        form = _form(call, found[1], found[2], self._given(args, kwargs), prepared_for(call, ordinal), ordinal)
+        form = _form(call, self._given(args, kwargs), prepared_for(call, ordinal), ordinal)
         if form is None:
             return
         if len(self._forms) >= MOST_FORMS:
@@ -132,9 +160,7 @@ class Again:
         return tensors, floats
 
 
-def _form(
-    call: Call, tensors: list, floats: list, names: tuple[list[str], list[str]], prepared: Prepared, ordinal: int
-) -> Form | None:
+def _form(call: Call, names: tuple[list[str], list[str]], prepared: Prepared, ordinal: int) -> Form | None:
     given, float_names = names
     outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
     new = [t.name for t in outputs if t.name not in given]
@@ -161,11 +187,12 @@ def _form(
             if not array.is_contiguous:
                 return None
             cleared.append((at, array.size * array.itemsize))
-    scalars = {name: value for name, value in call.scalars.items() if name not in float_names}
+    scalars = prepared.scalars
     return Form(
-        prepared, ordinal, tuple(place[t.name] for t in call.kernel.tensors), tuple(made),
+        prepared, ordinal, tuple(place[t.name] for t in call.kernel.tensors), tuple(range(len(given))), tuple(made),
         tuple(place[t.name] for t in outputs), tuple(reaches), tuple(place[t.name] for t in outputs if t.name in given),
-        tuple((name, at) for at, name in enumerate(float_names)), scalars, tuple(cleared),
+        tuple(0.0 if n in float_names else call.scalars[n] for n in scalars),
+        tuple((scalars.index(name), at) for at, name in enumerate(float_names) if name in scalars), tuple(cleared),
     )  # fmt: skip
 
 

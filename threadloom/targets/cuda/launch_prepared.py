@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from threadloom.targets.cuda import driver, driver_calls
@@ -18,6 +18,8 @@ _SCALAR = {
     "f64": ctypes.c_double, "f32": ctypes.c_float, "i64": ctypes.c_int64, "i32": ctypes.c_int32, "bool": ctypes.c_bool,
     "f16": ctypes.c_float, "bf16": ctypes.c_float, "tf32": ctypes.c_float, "i8": ctypes.c_int32, "u8": ctypes.c_int32,
 }  # fmt: skip
+
+NOT_CURRENT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE: the thread has no, or another context
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Parameter:
 
 
 class Prepared:
-    """Launch with `launch(pointers, scalars, stream)`; `pointers` in the order of `tensors`."""
+    """Launch with `launch(pointers, scalars, stream)`; `pointers` in the order of `tensors`, scalars in that of
+    `scalars`."""
 
     def __init__(
         self,
@@ -48,10 +51,14 @@ class Prepared:
         self._calls = driver_calls.calls()
         self._lock = threading.Lock()
         self._now = ctypes.c_void_p()
+        self._now_reference = ctypes.byref(self._now)
         self._config = driver_calls.launch_config(blocks, loaded.threads, loaded.shared_bytes, loaded.cluster)
+        self._stream: int | None = None
+        self.scalars = tuple(p.name for p in parameters if p.what == "scalar")
         self._lay_out(tuple(tensors), parameters)
-        self._function = loaded.function_handle
-        self._fixed = (blocks, 1, 1, loaded.threads, 1, 1, loaded.shared_bytes)
+        self._arguments = (
+            ctypes.byref(self._config), ctypes.c_void_p(loaded.function_handle), ctypes.byref(self._table), None,
+        )  # fmt: skip
 
     def _lay_out(self, tensors: tuple[str, ...], parameters: Sequence[Parameter]) -> None:
         size = sum(driver_calls.MAP_BYTES if p.what == "map" else 8 for p in parameters)
@@ -61,7 +68,7 @@ class Prepared:
         addresses = [0] * len(parameters)
         self._maps: list[list[int]] = []  # [place among the pointers, address of the map, pointer in it]
         self._pointers: list[tuple[int, ctypes.c_void_p]] = []
-        self._scalars: list[tuple[str, object]] = []
+        self._scalar_places: list[tuple[int, object]] = []
         for at in maps_first:
             p, addresses[at] = parameters[at], base
             if p.what == "map":
@@ -72,41 +79,39 @@ class Prepared:
             elif p.what == "number":
                 ctypes.memmove(base, ctypes.addressof(p.value), ctypes.sizeof(p.value))
             else:
-                self._scalars.append((p.name, p.value.from_address(base)))
+                self._scalar_places.append((self.scalars.index(p.name), p.value.from_address(base)))
             base += driver_calls.MAP_BYTES if p.what == "map" else 8
         self._table = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
-        self._table_address = ctypes.addressof(self._table)
 
-    def launch(self, pointers: Sequence[int], scalars: Mapping[str, float | int | bool], stream: int) -> None:
-        """Put the kernel on `stream`, on its own device whichever is current."""
-        calls = self._calls
+    def launch(
+        self, pointers: Sequence[int], scalars: Sequence[float | int | bool], stream: int, current: bool | None = None
+    ) -> None:
+        """Put the kernel on `stream`, on its own device whichever is current. `scalars`: values in the order of
+        `self.scalars`; `current`: whether its device is the thread's current one, where the caller knows."""
         with self._lock:
             for known in self._maps:
                 pointer = pointers[known[0]] or driver.NOWHERE
                 if pointer != known[2]:
-                    status = calls.replace_address(known[1], pointer)
+                    status = self._calls.replace_address(known[1], pointer)
                     if status:
                         driver.raise_status(status, f"describing a tensor for {self.loaded.name}")
                     known[2] = pointer
             for at, place in self._pointers:
                 place.value = pointers[at]
-            for name, place in self._scalars:
-                place.value = scalars[name]
-            calls.current_context(ctypes.byref(self._now))
-            if self._now.value == self.context:
-                status = self._put(stream)
-            else:
+            for at, place in self._scalar_places:
+                place.value = scalars[at]
+            if stream != self._stream:
+                self._config.stream = self._stream = stream
+            if current is None:
+                self._calls.current_context(self._now_reference)
+                current = self._now.value == self.context
+            status = self._calls.launch_ex(*self._arguments) if current else NOT_CURRENT[0]
+            if status in NOT_CURRENT:
                 with driver_calls.OnContext(self.context):
-                    status = self._put(stream)
+                    status = self._calls.launch_ex(*self._arguments)
         if status:
             what = f"launching {self.loaded.name} with {self.blocks} blocks of {self.loaded.threads} threads"
             driver.raise_status(status, what)
-
-    def _put(self, stream: int) -> int:
-        if self.loaded.cluster == 1:
-            return self._calls.launch(self._function, *self._fixed, stream, self._table_address, None)
-        self._config.stream = stream
-        return self._calls.launch_ex(ctypes.addressof(self._config), self._function, self._table_address, None)
 
 
 def number(value: int, kind: type = ctypes.c_int32) -> Parameter:

@@ -133,10 +133,11 @@ class Graph:
 def _graph(kernel: CudaKernel, data: DeviceData, dims: dict[str, int], scalars, stream: int) -> Graph:
     """Launches over the input sets in turn, enough of them to take a few milliseconds."""
     prepared = kernel.prepare(data.tensors, dims)
+    values = [scalars[n] for n in prepared.scalars]
 
     def launches(count: int) -> None:
         for at in range(count if prepared.blocks else 0):
-            prepared.launch(data.pointers(at), scalars, stream)
+            prepared.launch(data.pointers(at), values, stream)
 
     launches(1)
     driver_work.synchronize(stream, kernel.source.name)
@@ -153,7 +154,7 @@ def explain_hang(path: Path, arrays: Mapping[str, np.ndarray], dims: Mapping[str
     watched = replace_code(kernel, nvrtc.compile_source(source.text, source.arch, defines=driver.WATCHDOG))
     data = DeviceData.of(arrays)
     prepared: Prepared = watched.prepare(data.tensors, dict(dims))
-    prepared.launch(data.pointers(0), scalars, 0)
+    prepared.launch(data.pointers(0), [scalars[n] for n in prepared.scalars], 0)
     try:
         driver_work.synchronize(0, source.name)
     except InternalError:
