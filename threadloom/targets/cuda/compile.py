@@ -71,7 +71,7 @@ class CudaKernel:
         if prepared is None:
             prepared = self._prepared[key] = self.prepare(tensors, dims, ordinal)
         if prepared.blocks:
-            prepared.launch([t.pointer for t in tensors.values()], scalars, stream)
+            prepared.launch([t.pointer for t in tensors.values()], [scalars[n] for n in prepared.scalars], stream)
 
     def prepare(self, tensors: dict[str, DeviceTensor], dims: dict[str, int], ordinal: int = 0) -> Prepared:
         """All that a launch on device `ordinal` needs but addresses and scalars. Loads the code where it is not yet."""
