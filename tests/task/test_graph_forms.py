@@ -192,6 +192,8 @@ def mutants(graph: TaskGraph) -> list[tuple[str, TaskGraph]]:
 
     vector = next(i for i, t in enumerate(graph.tasks) if t.kind is Kind.VECTOR and t.loop == 1)
     t, edge, loop = graph.tasks[vector], graph.edges[0], graph.loops[1]
+    loaded = next(t for t in graph.tasks if t.kind is Kind.LOAD and t.loop == 1)
+    escaping = Edge(loaded.name, next(t.name for t in graph.tasks if t.loop == 0), loaded.writes[0])
     swapped = replace(loop, items=tuple(reversed(loop.items)))
     return [
         ("two sTasks are called", task(vector, name=graph.tasks[0].name)),
@@ -209,6 +211,8 @@ def mutants(graph: TaskGraph) -> list[tuple[str, TaskGraph]]:
         ("has no Tile", replace(graph, tiles=graph.tiles[1:])),
         ("after", replace(graph, loops=(graph.loops[0], swapped))),
         ("through several Tiles", replace(graph, tiles=tuple(replace(t, values=t.values[:2]) for t in graph.tiles))),
+        ("anew in each iteration", replace(graph, edges=(*graph.edges, escaping))),
+        ("no plain loop", replace(graph, loops=(graph.loops[0], replace(loop, like=0)))),
         ("is guarded by", replace(graph, guards=(Guard(t.name, "no_such_value", True),))),
     ]
 

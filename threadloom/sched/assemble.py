@@ -28,13 +28,15 @@ def assemble(
     decisions: tuple[tuple[str, str], ...] = (),
 ) -> SProgram:
     """`prefetch`: loads whose next instance is fetched ahead by one iteration."""
-    slots = slots_of(schedules)
+    slots, tiles = slots_of(schedules), TileMap(graph)
     buffers = buffers_of(graph, placement, slots)
     lines = lines_of(graph, placement, schedules)
     synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers})
     synchronizer.run()
     sections = tuple(Section(loop, role, _with_prefetch(line, graph, prefetch)) for (loop, role), line in lines.items())
-    loops = tuple(_loop_plan(loop, schedules[loop], sections) for loop in schedules)
+    kept = [p for p in placement.places.values() if p.kept_slots]
+    most = {tiles.loop_of_task[tiles.tile(p.tile).producers[0]]: p.kept_slots for p in kept}
+    loops = tuple(_loop_plan(loop, schedules[loop], sections, most.get(loop, 0)) for loop in schedules)
     return SProgram(
         device=device.name,
         graph=graph,
@@ -73,7 +75,7 @@ def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, st
         roles = ("",) if place.shared else _owners(place, tile.producers, placement)
         for role in roles:
             name = place.tile if len(roles) == 1 else f"{place.tile}.{role}"
-            count = slots.get((place.tile, role), 1)
+            count = place.kept_slots or slots.get((place.tile, role), 1)
             made.append(Buffer(name, place.tile, place.space, place.bytes_per_slot, count, place.layout, role))
     return tuple(made)
 
@@ -97,13 +99,13 @@ def _with_prefetch(line: Line, graph: TaskGraph, prefetch: tuple[str, ...]) -> t
     return (*moved[: last_load + 1], *hints, *moved[last_load + 1 :])
 
 
-def _loop_plan(loop: int, made: Modulo, sections: tuple[Section, ...]) -> LoopPlan:
+def _loop_plan(loop: int, made: Modulo, sections: tuple[Section, ...], most_trips: int) -> LoopPlan:
     used = [i.stage for s in sections if s.loop == loop for i in s.instrs]
     starts: dict[str, float] = {}
     for node, start in zip(made.problem.nodes, made.starts, strict=True):
         starts[node.name] = float(start)
     bounds = tuple((name, float(cycles)) for name, cycles in made.bounds.items())
-    return LoopPlan(loop, float(made.ii), 1 + max(used, default=0), tuple(starts.items()), bounds)
+    return LoopPlan(loop, float(made.ii), 1 + max(used, default=0), tuple(starts.items()), bounds, most_trips)
 
 
 __all__ = ["Kind", "assemble", "buffers_of"]

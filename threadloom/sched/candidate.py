@@ -15,7 +15,7 @@ from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
 from threadloom.sched.lines import inner_loops, subtree
 from threadloom.sched.live_registers import live_bytes
-from threadloom.sched.ops import Partition, SProgram
+from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.pipeline import Problem, Space, build
 from threadloom.sched.placement import Place, Placement, place
 from threadloom.sched.profile import Costs
@@ -40,6 +40,7 @@ class Context:
     tile_map: TileMap
     measured: Measured | None = None
     granularity: str = ""
+    walk: AxisTile | None = None  # the grid axis that the graph walks in a loop of its own, and how far in one tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     sizes = sizes_of(graph, partition, context.whole)
     placement = place(graph, partition, sizes, device, context.strides_ok)
     tiles = context.tile_map
+    grid = grid_of(graph, sizes, context.scalars)
+    placement = _with_kept(placement, graph, tiles, grid)
     spaces = free_spaces(graph, placement, device, tiles)
     short = _shortage(graph, placement, tiles, spaces) or _registers_short(graph, placement, sizes, device)
     if short is not None:
@@ -106,23 +109,33 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
         worst = max(found, key=lambda name: found[name], default="")
         if worst and found[worst] >= UNBOUNDED:
             return Rejected(partition, worst.partition("@")[0], "no initiation interval satisfies it")
-    grid = grid_of(graph, sizes, context.scalars)
     if grid.uneven:  # tiles of equal length are neighbours, so that their order can go from long to short
         rest = tuple(a for a in partition.order if a not in grid.walked)
         partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=1)
     if grid.tiles <= device.eu_count:
-        ahead = frozenset()  # no EU has a next tile
+        ahead = frozenset(t for t in ahead if _home(tiles, t, graph) != 0)  # no EU has a next tile
     made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds, ahead)
     made.floor_ns = _time(made, _at_bounds(problems, bounds))
     return made
 
 
+def _with_kept(placement: Placement, graph: TaskGraph, tiles: TileMap, grid: Grid) -> Placement:
+    """Slots for all that a run of a loop makes, where another loop goes through it again."""
+    places = dict(placement.places)
+    for loop, values in graph.kept_loops().items():
+        trips = max((trips[loop] for _, trips in grid.classes), default=1)
+        for tile in {tiles.of(v) for v in values} & places.keys():
+            places[tile] = replace(places[tile], kept_slots=max(1, trips))
+    return replace(placement, places=places)
+
+
 def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap) -> frozenset[str]:
-    """Tiles of the grid body that the copy engine loads: with two slots, the next tile's load need not wait."""
+    """Tiles that the copy engine loads beside an inner loop: with two slots, the next tile's load need not wait."""
+    outer = {loop.id for loop in graph.loops if loop.id == 0 or inner_loops(loop)}
     return frozenset(
         p.tile
         for p in placement.places.values()
-        if p.shared and _home(tiles, p.tile, graph) == 0 and tiles.tile(p.tile).producers
+        if p.shared and _home(tiles, p.tile, graph) in outer and tiles.tile(p.tile).producers
         and all(placement.units[t].seu.completion is Completion.MBARRIER for t in tiles.tile(p.tile).producers)
     )  # fmt: skip
 
@@ -130,7 +143,10 @@ def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap) -> fro
 def _two_slots(problem: Problem) -> bool:
     """Whether every buffer that a copy engine fills gets at least two slots."""
     slots = choose_slots(problem)
-    loaded = [p.name for p in problem.pools if problem.nodes[p.producer].seu.completion is Completion.MBARRIER]
+    loaded = [
+        p.name for p in problem.pools
+        if problem.nodes[p.producer].seu.completion is Completion.MBARRIER and not p.fixed
+    ]  # fmt: skip
     return slots is not None and all(slots[name] >= 2 for name in loaded)
 
 
@@ -140,8 +156,9 @@ def _shortage(
     """(family, numbers) where a memory cannot hold one slot of each buffer."""
     for loop in graph.loops:
         for space in spaces[loop.id]:
+            each = 1 if space.role else len(_workers(placement))
             own = sum(
-                space.taken(p.bytes_per_slot, 1) * (1 if p.shared or space.role else len(_workers(placement)))
+                space.taken(p.bytes_per_slot, p.least_slots) * (1 if p.shared else each)
                 for p in placement.places.values()
                 if p.space == space.name and not p.carried and _home(tiles, p.tile, graph) == loop.id
                 and space.role in ("", *placement.units[tiles.tile(p.tile).producers[0]].roles)
@@ -198,7 +215,7 @@ def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
         if inner_loops(loop) or loop.id == 0:
             slots = choose_slots(problem, depth=1)
             if slots is not None:
-                slots |= {p.name: 2 for p in problem.pools if p.tile in made.ahead and loop.id == 0}
+                slots |= {p.name: 2 for p in problem.pools if p.tile in made.ahead}
             planned = None if slots is None else serial(problem, slots)
         else:
             planned = scheduler(problem)
@@ -262,7 +279,7 @@ def _outside_bytes(
     for held in placement.places.values():
         if held.space == space.name and (held.carried or _home(tiles, held.tile, graph) != loop):
             copies = 1 if held.shared else len(_workers(placement))
-            total += space.taken(held.bytes_per_slot, 1 + (held.tile in ahead)) * copies
+            total += space.taken(held.bytes_per_slot, held.least_slots + (held.tile in ahead)) * copies
     return total
 
 

@@ -11,6 +11,9 @@ here: all n up to max(2S+2, w+2) suffice. For several runs of a loop (outer iter
 instances between the two, and outer iterations whose runs lie outside, can be taken away by the same argument. What
 remains are runs with w+1 iterations in all: every way to write w+1 as a sum is one case (beyond a limit, a sample).
 
+*Loops over kept tiles.* A loop that fills slots which another loop goes through again is for at most `most_trips`
+iterations (its plan says so): every number up to that is tried, and the other loop has as many.
+
 *Deadlock.* A shortest circle of waits visits each chain of ordered events (a role, a group FIFO) once, so it spans at
 most (number of chains) * (w + S) instances: one case that long.
 """
@@ -41,13 +44,16 @@ def window(program: SProgram) -> int:
 
 def trip_cases(program: SProgram) -> list[Trips]:
     """The trip counts to check, small ones first."""
-    inner = [loop.id for loop in program.graph.loops if loop.id != 0]
+    limits = {plan.loop: plan.most_trips for plan in program.loops if plan.most_trips}
+    inner = [loop.id for loop in program.graph.loops if loop.id != 0 and loop.like is None]
+    inner.sort(key=lambda loop: loop in program.graph.kept_loops())  # the long case is for a loop of any length
     outer_stages = stages_of(program, 0)
     outer = range(2 * outer_stages + 3) if repeats(program) else range(1, 2)
     cases: dict[str, Trips] = {}
 
     def add(outer_trips: int, counts: dict[int, tuple[int, ...]]) -> None:
-        trips = Trips({0: (outer_trips,), **counts})
+        bounded = {n: tuple(min(c, limits.get(n, c)) for c in given) for n, given in counts.items()}
+        trips = Trips({0: (outer_trips,), **bounded})
         cases.setdefault(str(trips), trips)
 
     depth = max((stages_of(program, loop) for loop in inner), default=1)
@@ -66,13 +72,17 @@ def trip_cases(program: SProgram) -> list[Trips]:
                 add(len(parts), {loop: parts for loop in inner})
         else:
             add(window(program) + 2, {})
-    deep = [loop.id for loop in program.graph.loops if loop.parent]  # several runs within one tile
+    deep = [n for n in inner if next(loop.parent for loop in program.graph.loops if loop.id == n)]
+    # several runs within one tile
     for parts in _sums(window(program) + 1) if deep else ():
         add(1, {loop: parts if loop in deep else (len(parts),) for loop in inner})
     long = min(MOST_LONG, _chains(program) * (window(program) + depth))
     add(1, {loop: (long,) for loop in inner[:1]} | {loop: (most,) for loop in inner[1:]})
     if repeats(program) and not inner:
         add(long, {})
+    for loop, limit in limits.items():
+        for count in range(limit + 1):
+            add(2 if repeats(program) else 1, {**{other: (2,) for other in inner}, loop: (count, limit)})
     return sorted(cases.values(), key=_size)
 
 

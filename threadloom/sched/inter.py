@@ -77,6 +77,9 @@ def _index_range(axis: str, tile: int, sizes: Sizes) -> tuple[int, int]:
 def trips_of(loop: Loop, sizes: Sizes, scalars: BoundScalars, position: dict[str, tuple[int, int]]) -> int:
     count = 1
     for axis in loop.axes:
+        if axis.axis.name in sizes.walked:
+            count *= min(sizes.walked[axis.axis.name], sizes.whole[axis.axis.name])
+            continue
         low, high = scalars.range_of(axis, position, sizes.whole)
         count *= -(-(high - low) // max(1, sizes.extents[axis.axis.name]))
     return count

@@ -39,6 +39,7 @@ class Line:
     role: str
     ii: int
     items: list[Item]
+    lead: list[Instr] = field(default_factory=list)  # before the items
 
     def position(self, task: str) -> int:
         return next(i for i, item in enumerate(self.items) if item.task == task)
@@ -47,7 +48,7 @@ class Line:
         return next(i for i, item in enumerate(self.items) if isinstance(item.instr, Inner) and item.instr.loop == loop)
 
     def instrs(self) -> tuple[Instr, ...]:
-        return tuple(i for item in self.items for i in (*item.before, item.instr, *item.after))
+        return (*self.lead, *(i for item in self.items for i in (*item.before, item.instr, *item.after)))
 
 
 def inner_loops(loop: Loop) -> list[int]:
@@ -80,8 +81,11 @@ def lines_of(graph: TaskGraph, placement: Placement, schedules: dict[int, Modulo
 
 
 def _active_loops(graph: TaskGraph, placement: Placement, role: str) -> set[int]:
-    """Loops in which, or inside which, the role issues something other than scalars."""
-    own = {t.loop for t in graph.tasks if t.kind is not Kind.SCALAR and role in placement.units[t.name].roles}
+    """Loops in which, or inside which, the role issues something other than scalars or waits for tiles that it reads
+    later."""
+    mine = [t for t in graph.tasks if t.kind is not Kind.SCALAR and role in placement.units[t.name].roles]
+    own = {t.loop for t in mine}
+    own |= {loop for loop, values in graph.kept_loops().items() if any(values & set(t.reads) for t in mine)}
     return {loop.id for loop in graph.loops if subtree(graph, loop.id) & own}
 
 

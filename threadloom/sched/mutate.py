@@ -336,3 +336,14 @@ def _changed_signals(program: SProgram, name: str, change: Callable[[Signal], li
 
 def _buffer_mutant(name: str, program: SProgram, buffers: list[Buffer], buffer: str) -> Mutant:
     return Mutant(name, f"buffer {buffer}", replace(program, buffers=tuple(buffers)), buffer)
+
+
+@operator
+def claim_longer_runs(program: SProgram) -> Iterator[Mutant]:
+    """A loop that fills slots for another is said to run longer than there are slots."""
+    for at, made in enumerate(program.loops):
+        if made.most_trips:
+            for most in (made.most_trips + 1, 0):
+                loops = (*program.loops[:at], replace(made, most_trips=most), *program.loops[at + 1 :])
+                site = f"loop {made.loop}, at most {most or 'any number of'} trips"
+                yield Mutant("claim-longer-runs", site, replace(program, loops=loops))

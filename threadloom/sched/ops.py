@@ -40,7 +40,8 @@ class AxisTile:
 class Partition:
     """Tile sizes of all axes, and how the grid is walked.
 
-    `sequential`: grid axes that one EU walks in a loop of its own (tiles that do not depend on them stay on chip);
+    `sequential`: a grid axis of which one tile is walked index by index in a loop of its own (what does not depend on
+    the index stays on chip meanwhile; `tiles` says how many indices a tile has);
     `order`: grid axes, slowest first, with `group` tiles of the slowest visited together (L2-friendly); `splits`:
     number of parts a stream's reduction is split into over EUs (1: none); `workers`: worker roles per EU; `cluster`:
     EUs that share loads by multicast.
@@ -197,13 +198,15 @@ class Role:
 @dataclass(frozen=True, slots=True)
 class LoopPlan:
     """The modulo schedule of one loop: initiation interval, stages, predicted start of each sTask of instance 0 and
-    the lower bounds on ii (resource, recurrence, memory), all in cycles."""
+    the lower bounds on ii (resource, recurrence, memory), all in cycles. `most_trips`: the program is for runs of at
+    most so many iterations (0: any number)."""
 
     loop: int
     ii_cycles: float
     stages: int
     starts_cycles: tuple[tuple[str, float], ...]
     bounds_cycles: tuple[tuple[str, float], ...]
+    most_trips: int = 0
 
 
 @dataclass(frozen=True, slots=True)

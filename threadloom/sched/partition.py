@@ -21,6 +21,7 @@ MOST_CORE_EXTENT = 1024  # larger tiles of a product leave every cache
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
 
 MOST_EXTENTS = 320  # combinations of extents: what can be bounded well within a second
+MOST_WALKED = 32  # likewise, for each choice of an axis to walk and how far
 GROUPED_TILES = 16  # rows of tiles visited together, so that both operands stay in L2 (measured on an H200: 8 to 16)
 
 
@@ -86,13 +87,16 @@ def _contiguous_axes(graph: TaskGraph, whole: dict[str, int]) -> set[str]:
     return found
 
 
-def partitions(graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False) -> Iterator[Partition]:
+def partitions(
+    graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False, walk: AxisTile | None = None
+) -> Iterator[Partition]:
     """All partitions worth a look, in no particular order; with `smallest`, those with the smallest tiles that the
-    units take, for kernels of which nothing else fits."""
+    units take, for kernels of which nothing else fits; `walk`: the axis that the graph walks."""
     roles = axis_roles(graph, whole)
     order = tuple(a.axis.name for a in graph.loops[0].axes)
     options = [_smallest(role, device) if smallest else _options(role, device) for role in roles]
-    while math.prod(map(len, options)) > MOST_EXTENTS:  # coarser along the axis with the most choices
+    most = MOST_EXTENTS if walk is None else MOST_WALKED
+    while math.prod(map(len, options)) > most:  # coarser along the axis with the most choices
         longest = max(range(len(options)), key=lambda i: len(options[i]))
         options[longest] = options[longest][::2]
     for extents in itertools.product(*options):
@@ -101,7 +105,9 @@ def partitions(graph: TaskGraph, whole: dict[str, int], device: Device, smallest
             if split is not None:
                 tiles = (split, *(t for t in tiles if t.axis != split.axis))
             group = GROUPED_TILES if device.arch != "cpu" and len([r for r in roles if r.spatial]) == 2 else 1
-            yield Partition(tiles, order=order, group=group, workers=workers, persistent=True)
+            walked = () if walk is None else (walk.axis,)
+            tiles = tiles if walk is None else (*tiles, walk)
+            yield Partition(tiles, walked, order, group, workers=workers, persistent=True)
 
 
 def _up(count: int, granule: int) -> int:

@@ -238,6 +238,7 @@ def _pools(
                 first = min(producers)
                 ends = tuple(sorted(readers)) or ((max(end[t, r] for t, r in end if start[t, r] in producers), 0),)
                 name = place.tile if role == "" else f"{place.tile}@{role}"
-                fixed = place.most_slots == 1
-                made.append(Pool(name, place.tile, place.space, role, place.bytes_per_slot, first, ends, fixed))
+                fixed = place.most_slots == 1 or place.kept_slots > 0
+                size = place.bytes_per_slot * place.least_slots  # kept slots come and go together
+                made.append(Pool(name, place.tile, place.space, role, size, first, ends, fixed))
     return tuple(made)

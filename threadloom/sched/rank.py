@@ -14,16 +14,18 @@ from threadloom.sched.inter import launch_ns_of, spread
 from threadloom.sched.ops import SProgram
 from threadloom.sched.semantics import Trips
 from threadloom.sched.timeline import Timeline
+from threadloom.task.ops import TaskGraph
 
 JITTER = 0.05
 SHORT, LONG = 4, 12  # iterations of each loop in the two runs
+SHORT_NESTED = 3  # where loops lie in loops, whose iterations multiply
 MOST_SIMULATED = 5
 CLOSE = 1.15  # candidates predicted to be slower than the best by more are not simulated
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Cycles by simulation: `first` tile of an EU with `SHORT` iterations, each `further` one, one `iteration`."""
+    """Cycles by simulation: `first` tile of an EU with the short trip counts, each `further` one, one `iteration`."""
 
     first: float
     further: float
@@ -35,18 +37,45 @@ def simulate(made: Candidate, program: SProgram) -> Measured | None:
     from threadloom.sched.simulate_time import simulate_time
 
     costs = {t.name: made.costs.of(t) for t in made.context.graph.tasks}
-    inner = [loop.id for loop in made.context.graph.loops if loop.id != 0]
+    short, long = _trip_counts(program)
 
-    def run(tiles: int, iterations: int) -> Timeline:
-        trips = Trips({0: (tiles,), **dict.fromkeys(inner, (iterations,))})
+    def run(tiles: int, counts: dict[int, int]) -> Timeline:
+        trips = Trips({0: (tiles,), **{loop: (count,) for loop, count in counts.items()}})
         return simulate_time(program, costs, trips, JITTER, seed=1, device=made.context.device)
 
-    runs = run(1, SHORT), run(2, SHORT), run(1, LONG if inner else SHORT)
+    runs = run(1, short), run(2, short), run(1, long)
     if any(r.note for r in runs):
         return None
-    one, two, long = (r.end_cycles for r in runs)
-    iteration = (long - one) / (LONG - SHORT)
-    return Measured(one, max(1.0, two - one), iteration)
+    one, two, more = (r.end_cycles for r in runs)
+    added = _iterations(program.graph, long) - _iterations(program.graph, short)
+    return Measured(one, max(1.0, two - one), (more - one) / added if added else 0.0)
+
+
+def _trip_counts(program: SProgram) -> tuple[dict[int, int], dict[int, int]]:
+    """Trip counts of the short and of the long run: innermost loops that may have any length get longer; where there
+    are none, loops around them."""
+    most = {plan.loop: plan.most_trips for plan in program.loops if plan.most_trips}
+    inner = [loop for loop in program.graph.loops if loop.id != 0]
+    nested = any(loop.parent for loop in inner)
+    short = {loop.id: min(SHORT_NESTED if nested else SHORT, most.get(loop.id, SHORT)) for loop in inner}
+    free = {loop.id for loop in inner if loop.like is None and loop.id not in most}
+    around = {loop.parent for loop in inner if loop.id in free}
+    return short, {n: LONG if n in free - around else count for n, count in short.items()}
+
+
+def _iterations(graph: TaskGraph, counts: dict[int, int]) -> float:
+    """Iterations of innermost loops: those of nested loops multiply, loops side by side are averaged."""
+    loops = {loop.id: loop for loop in graph.loops}
+    kept = graph.kept_loops()
+    parents = {loop.parent for loop in graph.loops}
+    leaves = [n for n in loops if n not in parents and n != 0 and n not in kept]
+
+    def times(loop: int) -> int:
+        at = loops[loop]
+        count = counts.get(at.like if at.like is not None else loop, 1)
+        return count * (times(at.parent) if at.parent else 1)
+
+    return sum(map(times, leaves)) / max(1, len(leaves))
 
 
 def simulated_ns(made: Candidate, program: SProgram) -> float:
@@ -54,12 +83,10 @@ def simulated_ns(made: Candidate, program: SProgram) -> float:
     found = simulate(made, program)
     if found is None:
         return float("inf")
-    inner = [loop.id for loop in made.context.graph.loops if loop.id != 0]
+    simulated = _iterations(program.graph, _trip_counts(program)[0])
 
     def tile(trips: dict[int, int]) -> float:
-        """Iterations of nested loops multiply; those of loops side by side are shared out evenly."""
-        extra = sum(trips.get(loop, 1) - SHORT for loop in inner) / max(1, len(inner))
-        return max(1.0, found.further + extra * found.iteration)
+        return max(1.0, found.further + (_iterations(program.graph, trips) - simulated) * found.iteration)
 
     times = [(count, tile(trips)) for count, trips in made.grid.classes]
     device = made.context.device

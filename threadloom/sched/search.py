@@ -30,13 +30,15 @@ from threadloom.sched.cut_late_outputs import cut_late_outputs
 from threadloom.sched.drop_copies import drop_copies
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import moved_bytes
-from threadloom.sched.ops import Partition, SProgram
+from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.partition import partitions
 from threadloom.sched.pipeline import Problem
+from threadloom.sched.placement import copy_engine
 from threadloom.sched.rank import simulated_ns, worth_simulating
 from threadloom.sched.sizes import BoundScalars, axis_extents
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.tuning_choices import decide
+from threadloom.sched.walk_axis import walk_axis, walkable_axes
 from threadloom.task.ops import TaskGraph
 from threadloom.tile.ops import Kernel
 
@@ -44,6 +46,7 @@ FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
 UNKNOWN_POLICY = slug("unknown-policy", "the named scheduling policy does not exist")
 POLICIES = ("joint", "decoupled", "optimal")
 LEAST_SCHEDULED = 4  # whatever the time limit says
+WALKED_PARTS = (1, 4)  # of the longest tile along a walked axis: shorter ones keep more EUs busy
 MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first: keeps plans the same on a busy machine
 
 
@@ -101,7 +104,13 @@ def plan(
         )
     started = time.monotonic()
     machine = find_device(device)
-    contexts = [context_of(g, dims, machine, measured, name) for name, g in graphs_of(kernel, granularity, machine)]
+    contexts = [
+        context_of(g, dims, machine, measured, name, walk)
+        for name, plain in graphs_of(kernel, granularity, machine)
+        for walk, g in walks_of(plain, dims, machine, only)
+    ]
+    if not contexts:
+        raise _not_walked(kernel, machine, only)
     for context in contexts if strides_ok else ():
         context.strides_ok.update(strides_ok)
     fitting, rejected, total = _bounded(contexts, only)
@@ -190,6 +199,27 @@ def graphs_of(kernel: Kernel | TaskGraph, granularity: str | None, device: Devic
     return list(made.items())
 
 
+def walks_of(
+    graph: TaskGraph, dims: dict[str, int], device: Device, only: Partition | None
+) -> list[tuple[AxisTile | None, TaskGraph]]:
+    """The graph as it is, and with an axis of the grid walked (`walk_axis.py`) some ways; `only`: as it says. A core's
+    caches keep what comes again anyway, and other units than copy engines cannot fill a buffer that long ahead."""
+    if only is not None and only.sequential:
+        walks = [t for t in only.tiles if (t.axis,) == only.sequential and t.axis in walkable_axes(graph, dims)]
+    elif only is not None or device.arch == "cpu" or copy_engine(device) is None:
+        return [(None, graph)]
+    else:
+        walks = [
+            AxisTile(axis, indices, indices)
+            for axis, most in walkable_axes(graph, dims).items()
+            for indices in dict.fromkeys(most // part for part in WALKED_PARTS if most % part == 0)
+            if indices > 1
+        ]
+    plain: list[tuple[AxisTile | None, TaskGraph]] = [(None, graph)] if only is None else []
+    made = [(walk, walk_axis(graph, walk.axis, walk.extent, dims)) for walk in walks]
+    return plain + [(walk, walked) for walk, walked in made if walked is not None]
+
+
 def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     """The passes between the task level and scheduling, each with its reason."""
     graph = cut_late_inputs(graph)  # first: what it cuts off becomes tiles of its own
@@ -203,7 +233,8 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
 
 
 def context_of(
-    graph: TaskGraph, dims: dict[str, int], device: Device, measured: Measured | None = None, granularity: str = ""
+    graph: TaskGraph, dims: dict[str, int], device: Device, measured: Measured | None = None, granularity: str = "",
+    walk: AxisTile | None = None,
 ) -> Context:
     whole = axis_extents(graph, dims)
     granule = int(device.fact("bulk_copy_align_bytes", 16))
@@ -214,7 +245,7 @@ def context_of(
         strides_ok[tensor.name] = len(tensor.dims) < 2 or tensor.dtype.bytes_for(extent) % granule == 0
     moved = moved_bytes(graph, whole, dims)
     scalars = BoundScalars(graph, dims)
-    return Context(graph, dims, whole, device, strides_ok, scalars, moved, TileMap(graph), measured, granularity)
+    return Context(graph, dims, whole, device, strides_ok, scalars, moved, TileMap(graph), measured, granularity, walk)
 
 
 def _bounded(
@@ -224,7 +255,8 @@ def _bounded(
     rejected: list[Rejected] = []
     total = 0
     for context in contexts:
-        for partition in [only] if only else partitions(context.graph, context.whole, context.device, smallest):
+        what = context.graph, context.whole, context.device
+        for partition in [only] if only else partitions(*what, smallest, context.walk):
             total += 1
             made = prepare(partition, context)
             if isinstance(made, Rejected):
@@ -308,8 +340,20 @@ def order_count(graph: TaskGraph) -> int:
     return best
 
 
+def _not_walked(kernel: Kernel | TaskGraph, device: Device, only: Partition) -> CompileError:
+    kernel = kernel.kernel if isinstance(kernel, TaskGraph) else kernel
+    return CompileError(
+        FITS_NOWHERE,
+        f"kernel {kernel.name} cannot go through {', '.join(only.sequential)} inside one tile on {device.name}",
+        why="every load depends on it for these extents, or bounds do, or it has tiles of its own",
+        try_="a partition without `sequential`",
+        loc=kernel.loc,
+    )
+
+
 def _nowhere(graph: TaskGraph, device: Device, rejected: list[Rejected]) -> CompileError:
     """Names the memory that the smallest tile overflows."""
+    rejected = [r for r in rejected if not r.partition.sequential] or rejected
     smallest = min(rejected, key=lambda r: math.prod(t.extent for t in r.partition.tiles), default=None)
     tile = ", ".join(f"{t.axis}={t.extent}" for t in smallest.partition.tiles) if smallest else "none"
     reason = f"{smallest.family}, {smallest.detail}" if smallest else "no tile was made"

@@ -97,17 +97,30 @@ class LoopRuns:
 def loop_runs(graph: TaskGraph, trips: Trips) -> dict[int, LoopRuns]:
     """Runs of every loop of the tree: a loop runs once per instance of its parent, loop 0 once."""
     runs: dict[int, LoopRuns] = {}
-    pending = sorted(graph.loops, key=lambda loop: depth(graph, loop))
+    pending = sorted(graph.loops, key=lambda loop: depth(graph, loop))  # a loop stands deeper than the one it is like
     for loop in pending:
         times = 1 if loop.parent is None else runs[loop.parent].total
         given = trips.counts.get(loop.id, (1,))
         counts = tuple(given[r % len(given)] for r in range(times))
+        if loop.like is not None:
+            counts = _counts_like(graph, loop, runs)
         starts, at = [], 0
         for n in counts:
             starts.append(at)
             at += n
         runs[loop.id] = LoopRuns(counts, tuple(starts))
     return runs
+
+
+def _counts_like(graph: TaskGraph, loop: Loop, runs: dict[int, LoopRuns]) -> tuple[int, ...]:
+    """Trip counts of a loop that goes through what the latest run of another loop made."""
+    source = loop_of(graph, loop.like)
+    owners, at = list(range(runs[loop.parent].total)), loop.parent  # of each run: the instance of loop `at` it lies in
+    while at != source.parent:
+        around = runs[at]
+        instances = [run for run, n in enumerate(around.counts) for _ in range(n)]  # of each instance: its run
+        owners, at = [instances[i] for i in owners], loop_of(graph, at).parent
+    return tuple(runs[source.id].counts[i] for i in owners)
 
 
 def loop_of(graph: TaskGraph, loop: int) -> Loop:
@@ -276,6 +289,7 @@ class Reference:
         self._loops = {loop.id: loop for loop in program.graph.loops}
         self._writer: dict[str, TaskInstance] = {}
         self._now: dict[int, int] = {}
+        self._kept: dict[int, list[dict[str, TaskInstance]]] = {n: [] for n in program.graph.kept_loops()}
         if self.runs[0].counts:
             self._run(0, 0)
 
@@ -284,13 +298,19 @@ class Reference:
         for init, arg, _, _ in loop.carried:
             self._copy(init.name, arg.name)
         start = self.runs[loop_id].starts[run]
+        if loop_id in self._kept:
+            self._kept[loop_id] = []
         for i in range(self.runs[loop_id].counts[run]):
             self._now[loop_id] = start + i
+            self._writer |= self._kept[loop.like][i] if loop.like is not None else {}
             for item in loop.items:
                 if isinstance(item, int):
                     self._run(item, start + i)
                 else:
                     self._execute(self._tasks[item], start + i)
+            if loop_id in self._kept:
+                values = (v for item in loop.items if isinstance(item, str) for v in self._tasks[item].writes)
+                self._kept[loop_id].append({v: self._writer[v] for v in values})
             following = [(arg.name, self._writer.get(next_.name)) for _, arg, next_, _ in loop.carried]
             for arg, writer in following:
                 self._set(arg, writer)

@@ -7,7 +7,7 @@ of the block (as in causal attention); a bound read from a tensor counts as the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from threadloom.sched.ops import Partition
 from threadloom.task.ops import TaskGraph
@@ -32,12 +32,13 @@ from threadloom.tile.ops import (
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """`extents`: axis -> elements of one full tile; `whole`: axis -> index range of the axis; `split`: the axis that
-    workers share, "" where none."""
+    workers share, "" where none; `walked`: axis -> its indices in one tile of the grid, of axes that an EU walks."""
 
     extents: dict[str, int]
     whole: dict[str, int]
     split: str
     workers: int
+    walked: dict[str, int] = field(default_factory=dict)
 
     def elems(self, axes: tuple[str, ...], share: bool = False) -> int:
         """Elements of a tile over `axes`; with `share`, of one worker's part."""
@@ -52,7 +53,7 @@ class Sizes:
         return type_.dtype.bytes_for(self.elems(type_.axes, share))
 
     def tiles_of(self, axis: str) -> int:
-        return -(-self.whole[axis] // max(1, self.extents[axis]))
+        return -(-self.whole[axis] // max(1, self.walked.get(axis, self.extents[axis])))
 
 
 def dim_extent(dim: Dim, dims: dict[str, int]) -> int:
@@ -69,7 +70,7 @@ def sizes_of(graph: TaskGraph, partition: Partition, whole: dict[str, int]) -> S
     for axis in graph.kernel.axes:
         extents[axis.name] = tile_extent(axis, chosen[axis.name].extent if axis.name in chosen else None, whole)
     split = next((t.axis for t in partition.tiles if t.worker_extent < t.extent), "")
-    return Sizes(extents, whole, split, partition.workers)
+    return Sizes(extents, whole, split, partition.workers, {a: chosen[a].extent for a in partition.sequential})
 
 
 def tile_extent(axis: Axis, chosen: int | None, whole: dict[str, int]) -> int:

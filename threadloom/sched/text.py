@@ -66,7 +66,8 @@ def print_program(program: SProgram) -> str:
     lines += [_buffer(b) for b in program.buffers]
     lines += [_signal(s) for s in program.signals]
     for plan in program.loops:
-        lines.append(f"loop {plan.loop} ii {plan.ii_cycles!r} cycles, {plan.stages} stages")
+        most = f", at most {plan.most_trips} trips" if plan.most_trips else ""
+        lines.append(f"loop {plan.loop} ii {plan.ii_cycles!r} cycles, {plan.stages} stages{most}")
         lines += [f"  start {name} {cycles!r}" for name, cycles in plan.starts_cycles]
         lines += [f"  bound {name} {cycles!r}" for name, cycles in plan.bounds_cycles]
     for section in program.sections:
@@ -133,7 +134,7 @@ BUFFER = re.compile(
     rf"buffer {WORD} of {WORD} in {WORD}, {N} bytes, {N} slots, {WORD}(?:, role {WORD})?(?:, multicast {N})?"
 )
 SIGNAL = re.compile(rf"signal {WORD} {WORD}, {N} slots, {N} arrivals, {N} bytes")
-LOOP = re.compile(rf"loop {N} ii {REAL} cycles, {N} stages")
+LOOP = re.compile(rf"loop {N} ii {REAL} cycles, {N} stages(?:, at most {N} trips)?")
 FIGURE = re.compile(rf"(start|bound) (.+) {REAL}")
 SECTION = re.compile(rf"section loop {N} of {WORD}")
 STAGED = re.compile(r"(\d+): (.*)")
@@ -167,7 +168,7 @@ class _Parser:
         self.roles: list[Role] = []
         self.buffers: list[Buffer] = []
         self.signals: list[Signal] = []
-        self.loops: list[tuple[int, float, int, list[tuple[str, float]], list[tuple[str, float]]]] = []
+        self.loops: list[tuple[int, float, int, list[tuple[str, float]], list[tuple[str, float]], int]] = []
         self.sections: list[tuple[int, str, list[Instr]]] = []
         self.rules: list[tuple[re.Pattern[str], Callable[..., None]]] = [
             (HEAD, self._head), (TILE, self._tile), (DECIDE, lambda key, value: self.decisions.append((key, value))),
@@ -213,8 +214,8 @@ class _Parser:
             signals=tuple(self.signals),
             sections=tuple(Section(loop, role, tuple(instrs)) for loop, role, instrs in self.sections),
             loops=tuple(
-                LoopPlan(loop, ii, stages, tuple(starts), tuple(bounds))
-                for loop, ii, stages, starts, bounds in self.loops
+                LoopPlan(loop, ii, stages, tuple(starts), tuple(bounds), most)
+                for loop, ii, stages, starts, bounds, most in self.loops
             ),
             policy=policy,
             predicted_ns=predicted_ns,
@@ -256,8 +257,8 @@ class _Parser:
     def _signal(self, name: str, kind: str, slots: str, arrivals: str, size: str) -> None:
         self.signals.append(Signal(name, Completion(kind), int(slots), int(arrivals), int(size)))
 
-    def _loop(self, loop: str, ii: str, stages: str) -> None:
-        self.loops.append((int(loop), float(ii), int(stages), [], []))
+    def _loop(self, loop: str, ii: str, stages: str, most: str | None) -> None:
+        self.loops.append((int(loop), float(ii), int(stages), [], [], int(most or 0)))
 
     def _figure(self, which: str, name: str, cycles: str) -> None:
         self.loops[-1][3 if which == "start" else 4].append((name, float(cycles)))

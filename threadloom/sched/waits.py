@@ -2,7 +2,8 @@
 
 before: Lines (order and stages only). after: every dependence that program order does not keep is covered by a Wait
 with its reason, every slot is released after the Wait that covers its readers, generic writes that an async-proxy
-unit accesses are fenced, and roles that share the matrix unit hand over turns.
+unit accesses are fenced, and roles that share the matrix unit hand over turns. Tiles that a loop leaves for another to
+go through again are waited for in the loop that makes them, and released together after the other.
 Meaning of the instructions: docs/sprogram.md.
 """
 
@@ -48,11 +49,16 @@ class Synchronizer:
         self.signals: dict[str, Signal] = {}
         self._parents = {loop.id: loop.parent for loop in graph.loops}
         self._task_loop = {t.name: t.loop for t in graph.tasks}
+        self._kept_loops = graph.kept_loops()
 
     def run(self) -> None:
-        deps = self._dependences()
+        every = self._dependences()
+        deps = [d for d in every if self._task_loop[d.edge.src] not in self._kept_loops]
+        kept = [d for d in every if self._task_loop[d.edge.src] in self._kept_loops]
         self._name_groups()
-        self._name_rings(deps)
+        self._name_rings(deps + kept)
+        for tile in dict.fromkeys(d.tile for d in kept):
+            self._keep(tile, [d for d in kept if d.tile == tile])
         for dep in deps:
             self._fence(dep)
         self._fence_overwritten()
@@ -286,7 +292,7 @@ class Synchronizer:
         for item in line.items:
             for instr in (item.instr, *item.after):
                 name = getattr(instr, "completes", "") or (instr.signal if isinstance(instr, Arrive) else "")
-                if name.startswith("full."):
+                if name.startswith("full.") and loop not in self._kept_loops:
                     buffer = name.removeprefix("full.")
                     readers = [e.dst for e in self.graph.edges if self.tiles.of(e.value) and e.src == item.task]
                     reason = Reason(Why.SLOT_FREE, readers[0] if readers else "", item.task, buffer)
@@ -395,6 +401,37 @@ class Synchronizer:
             isinstance(k, Wait) and k.signal == signal and k.stage == stage and k.pending <= covering
             for k in line.items[at].after
         )
+
+    # ------------------------------------------------ tiles that are gone through again
+
+    def _keep(self, tile: str, deps: list[Dependence]) -> None:
+        """All slots are filled by one run of a loop, read by another, and free again when that and all around it are
+        done: the full signal counts in the first loop, the empty one (of one slot) in the loop around both. The open
+        one is for runs without iterations: no reader may release what its owner has not taken yet."""
+        buffer, source = self.buffers[tile, ""], deps[0].edge.src
+        made_in = self._task_loop[source]
+        around = deps[0].loop
+        empty = self.signals[f"empty.{buffer.name}"]
+        self.signals[empty.name] = Signal(empty.name, empty.kind, 1, empty.arrivals)
+        opened = Signal(f"open.{buffer.name}", empty.kind, 1, len(dict.fromkeys(d.src_role for d in deps)))
+        self.signals[opened.name] = opened
+        for role in dict.fromkeys(d.dst_role for d in deps):
+            edge = next(d.edge for d in deps if d.dst_role == role)
+            reason = Reason(Why.DEPENDENCE, source, edge.dst, buffer.name)
+            self.lines[made_in, role].lead.append(Wait(f"full.{buffer.name}", reason))
+            outer = self.lines[around, role]
+            outer.items[outer.inner(made_in)].before.append(Wait(opened.name, reason))
+            item = self.lines[around, role].items[self.position(around, role, edge.dst)]
+            for reader in dict.fromkeys(d.edge.dst for d in deps if d.dst_role == role):
+                if self.seu(reader).completion in GROUPS:
+                    drained = Wait(self.group(reader), Reason(Why.SLOT_FREE, reader, source, buffer.name), 0, 0)
+                    _once(item.after, drained)
+            item.after.append(Arrive(empty.name, Reason(Why.SLOT_FREE, edge.dst, source, buffer.name)))
+        for role in dict.fromkeys(d.src_role for d in deps):
+            line = self.lines[around, role]
+            reason = Reason(Why.SLOT_FREE, deps[0].edge.dst, source, buffer.name)
+            opens = Arrive(opened.name, Reason(Why.DEPENDENCE, source, deps[0].edge.dst, buffer.name))
+            line.items[line.inner(made_in)].before += [Wait(empty.name, reason), opens]
 
     # ------------------------------------------------ turns
 

@@ -86,7 +86,11 @@ class Tile:
 class Loop:
     """A node of the loop tree. id 0 is the grid body (axes: the grid's); others are Streams in program order.
     `items` are names of sTasks and ids of loops in an order that executes correctly. Scalar tasks of loop 0 that
-    bound its own later axes run as soon as the axes they depend on are known."""
+    bound its own later axes run as soon as the axes they depend on are known.
+
+    Two things that scheduling makes (sched/walk_axis.py). An axis that an enclosing loop has too is cut again, inside
+    the enclosing loop's current tile. `like`: the loop iterates over what the latest run of loop `like` made: as often,
+    and iteration i reads the values of its iteration i ("kept" tiles)."""
 
     id: int
     parent: int | None
@@ -94,6 +98,7 @@ class Loop:
     items: tuple[str | int, ...]
     carried: tuple[tuple[TileValue, TileValue, TileValue, TileValue], ...] = ()  # (init, arg, next, result)
     loc: Loc | None = None
+    like: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +121,8 @@ class TaskGraph:
 
     def task(self, name: str) -> STask:
         return next(t for t in self.tasks if t.name == name)
+
+    def kept_loops(self) -> dict[int, frozenset[str]]:
+        """Loops whose values another loop goes through again -> the values."""
+        wanted = {loop.like for loop in self.loops if loop.like is not None}
+        return {n: frozenset(v for t in self.tasks if t.loop == n for v in t.writes) for n in wanted}

@@ -2,7 +2,7 @@
 
     kernel softmax(...) { ... }                              the kernel, as text of level tile
 
-    loop 0 of none: m
+    loop 0 of none: m                                        loop 1 of 2 like 3: k  (its tiles are those of loop 3)
       items load_x vector_t store_out                        @1 would be loop 1
       carry %acc: [m] f32, %acc.1, %acc.2, %acc.3             before, in the body, at its end, after
     task vector_t vector in loop 0 by vector, axes m n, reads row, writes t.4
@@ -35,7 +35,8 @@ def print_graph(graph: TaskGraph, locations: bool = False) -> str:
     lines = [print_kernel(graph.kernel, locations)]
     for loop in graph.loops:
         parent = "none" if loop.parent is None else loop.parent
-        lines.append(f"loop {loop.id} of {parent}: {_axes(loop.axes)}{_loc(loop.loc, locations)}")
+        like = "" if loop.like is None else f" like {loop.like}"
+        lines.append(f"loop {loop.id} of {parent}{like}: {_axes(loop.axes)}{_loc(loop.loc, locations)}")
         lines.append("  items " + _list(f"@{i}" if isinstance(i, int) else i for i in loop.items))
         lines += [f"  carry {_typed(first)}, {_values(rest)}" for first, *rest in loop.carried]
     for task in graph.tasks:
@@ -87,7 +88,7 @@ def _loc(loc: Loc | None, locations: bool) -> str:
 # ---------------------------------------------------------------- parsing
 
 _TYPED = r"%([\w.]+): (\[[^\]]*\] \w+)"
-_LOOP = re.compile(r"loop (\d+) of (\d+|none): (.*)")
+_LOOP = re.compile(r"loop (\d+) of (\d+|none)(?: like (\d+))?: (.*)")
 _TASK = re.compile(r"task (\S+) (\S+) in loop (\d+) by (.+), axes (.+), reads (.+), writes (.+)")
 _EDGE = re.compile(r"edge (\S+) -> (\S+) over (\S+), distance (\d+)")
 _TILE = re.compile(r"tile (\S+): (\[[^\]]*\] \w+) from (.+?) to (.+?)(?:, carried by (\d+))?(?:, values (.+))?")
@@ -172,7 +173,7 @@ class _Reader:
         match, loc = self._take(_LOOP)
         items: tuple[str | int, ...] = ()
         carried = []
-        axes = tuple(self._axis(a) for a in match[3].split("; ")) if match[3] != "none" else ()
+        axes = tuple(self._axis(a) for a in match[4].split("; ")) if match[4] != "none" else ()
         for line in self._indented():
             if line.startswith("items "):
                 items = tuple(int(i[1:]) if i.startswith("@") else i for i in _names(line.removeprefix("items ")))
@@ -182,7 +183,8 @@ class _Reader:
             first = Value(found[1], parse_type(found[2]))
             carried.append((first, *(Value(found[n], first.type) for n in (3, 4, 5))))
         parent = None if match[2] == "none" else int(match[2])
-        return Loop(int(match[1]), parent, axes, items, tuple(carried), loc)
+        like = int(match[3]) if match[3] else None
+        return Loop(int(match[1]), parent, axes, items, tuple(carried), loc, like)
 
     def _axis(self, text: str) -> LoopAxis:
         match = _AXIS.fullmatch(text.strip())

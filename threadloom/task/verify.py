@@ -156,6 +156,27 @@ def _positions(graph: TaskGraph) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def kept_values_are_read_by_like_loops(graph: TaskGraph) -> Iterator[str]:
+    """What a loop makes anew in each iteration can be read outside it only by a loop that goes through it again."""
+    loops = {loop.id: loop for loop in graph.loops}
+    position = _positions(graph)
+    carried = {v.name for loop in graph.loops for c in loop.carried for v in c}
+    home = {t.name: t.loop for t in graph.tasks}
+    for loop in graph.loops:
+        source = loops.get(loop.like) if loop.like is not None else loop
+        if source is None or (source is not loop and (source.carried or source.axes != loop.axes)):
+            yield f"loop {loop.id} is like loop {loop.like}, which is no plain loop over the same axes"
+    for edge in graph.edges:
+        if edge.value in carried or edge.src not in position or edge.dst not in position:
+            continue
+        around, at = set(), home.get(edge.dst)
+        while at is not None and at in loops:
+            around |= {at, loops[at].like}
+            at = loops[at].parent
+        if home.get(edge.src) not in around:
+            yield f"{edge.dst} reads {edge.value}, which loop {home.get(edge.src)} makes anew in each iteration"
+
+
 def carried_values_share_a_tile(graph: TaskGraph) -> Iterator[str]:
     home = {v: t.name for t in graph.tiles for v in t.values}
     for loop in graph.loops:
@@ -184,6 +205,7 @@ RULES: tuple[Rule, ...] = (
     axes_are_known,
     every_read_has_an_edge,
     items_follow_their_makers,
+    kept_values_are_read_by_like_loops,
     carried_values_share_a_tile,
     guards_name_scalars,
 )
