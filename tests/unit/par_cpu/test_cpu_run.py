@@ -44,7 +44,7 @@ def grid(schedule, space):
 def test_every_block_runs_once_on_any_number_of_workers(schedule, space, workers):
     code = jit.compile_module(grid(schedule, space))
     run = code.function("grid", None, POINTER, LONG, LONG, LONG)
-    for rows, cols, k in [(1, 1, 1), (3, 5, 100), (7, 1, 9000), (0, 4, 3), (-2, 4, 3)]:
+    for rows, cols, k in [(1, 1, 1), (3, 5, 100), (7, 1, 9000), (211, 3, 2), (0, 4, 3), (-2, 4, 3)]:
         out = np.full((max(rows, 0), cols), -1, np.int64)
         run(out.ctypes.data, rows, cols, k)
         expected = np.arange(out.size).reshape(out.shape) * (k * (k + 1) // 2)

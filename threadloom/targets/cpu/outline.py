@@ -2,7 +2,8 @@
 
     f.blocks.body(begin, end, arena, captured...)   iterations [begin, end) of the flattened index space
     f.blocks.run(context, worker, workers)          loads the captured values, takes an arena, gets its iterations:
-                                                    static: one contiguous, even share; dynamic: the next free one
+                                                    static: one contiguous, even share; dynamic: the next free
+                                                    ones, a few at a time where there are very many
     f.blocks.entry(context)                         what GOMP_parallel calls: worker number and count from OpenMP
     in f itself                                     context on the stack; with one iteration or one worker, run() is
                                                     called directly and nothing is forked
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
 from threadloom.par.constants import int_value
-from threadloom.par.ops import I64, Alloca, Operand, Parallel, Space, Value
+from threadloom.par.ops import I64, Alloca, Leaf, Operand, Parallel, Space, Value
 from threadloom.par.printing import quoted, type_text
 from threadloom.par.result_types import align_bytes, size_bytes
 from threadloom.par.walk import defined, free_values, walk
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 ARENA_ACQUIRE, ARENA_RELEASE = arena.ACQUIRE, arena.RELEASE
 THREAD_LIMIT = "loom_thread_limit"
 _ALIGN_BYTES = 64  # of every arena slice and of the shared counter
+SHARES_EACH = 64  # times that a worker takes iterations where there are very many
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +230,17 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     held = acquire_arena(run, bytes_, worker) if _shared_allocas(op) else HeldArena("", "null")
     share = _dynamic_shares if op.schedule == "dynamic" else _static_share
     share(run, plan, context, count, worker, workers, held.memory)
+    if _stores_past_caches(op):
+        run.line("fence seq_cst")  # such stores are not ordered with what other cores do next
     if held.slot:
         run.line(f"call void @{ARENA_RELEASE}(ptr {held.slot})")
     run.line("ret void")
     params = f"ptr {context}, i64 {worker}, i64 {workers}"
     run.finish(f"define internal void {quoted('@', plan.run)}({params}) {run.outlined_attrs()}")
+
+
+def _stores_past_caches(op: Parallel) -> bool:
+    return any(isinstance(inner, Leaf) and "nontemporal" in inner.attrs.flags for inner in walk(op.body))
 
 
 def _field(emitter: FunctionEmitter, context: str, plan: Outlined, number: int) -> str:
@@ -261,16 +269,21 @@ def _static_share(run: FunctionEmitter, plan: Outlined, context: str, count: str
 
 def _dynamic_shares(run: FunctionEmitter, plan: Outlined, context: str, count: str, worker: str, workers: str,
                     memory: str) -> None:  # fmt: skip
-    """The counter is the context's first word, alone on its cache line."""
+    """The counter is the context's first word, alone on its cache line. What is taken at once is neighbours, so that
+    rows fetched ahead are a worker's own and stores past the caches are waited for less often."""
     again, work, done = (run.fresh(label) for label in ("again", "work", "done"))
+    shares = run.assign("shares", f"mul i64 {workers}, {SHARES_EACH}")
+    share = run.assign("share", f"sdiv i64 {count}, {shares}")
+    each = run.assign("each", f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
     run.branch(again)
     run.label(again)
-    taken = run.assign("taken", f"atomicrmw add ptr {context}, i64 1 monotonic, align 8")
+    taken = run.assign("taken", f"atomicrmw add ptr {context}, i64 {each} monotonic, align 8")
     more = run.assign("more", f"icmp slt i64 {taken}, {count}")
     run.branch_if(more, work, done)
     run.label(work)
-    after = run.assign("taken.end", f"add nsw i64 {taken}, 1")
-    _call_body(run, plan, taken, after, memory)
+    after = run.assign("taken.end", f"add nsw i64 {taken}, {each}")
+    end = run.assign("end", f"call i64 @llvm.smin.i64(i64 {after}, i64 {count})")
+    _call_body(run, plan, taken, end, memory)
     run.branch(again)
     run.label(done)
 

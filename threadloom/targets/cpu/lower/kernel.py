@@ -168,8 +168,6 @@ def _grid(c: Context) -> None:
                 first = b.add(start, b.mul(at, tile_extent(c, axis)))
                 c.ranges[axis.axis.name] = Range(first, tile_length(c, axis, first, stop))
             emit_body(c, c.plan.body)
-        if c.schedule.nontemporal:
-            b.fence()  # stores past the caches are not ordered with what other cores do next
 
 
 def _allocate(c: Context) -> None:
