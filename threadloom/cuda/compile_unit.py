@@ -195,6 +195,11 @@ def _hide_entries(module) -> None:
             symbol.linkage = "internal"
 
 
+# Kernels of thousands of lines (barriers in functions that are inlined many times) gain little from unrolled loops and
+# versions of loops by their conditions, and these make LLVM twice as slow.
+_LONG_UNIT_LINES = 20_000
+
+
 def emit_object(module, options: UnitOptions) -> bytes:
     import llvmlite.binding as llvm
 
@@ -206,8 +211,10 @@ def emit_object(module, options: UnitOptions) -> bytes:
     machine = made.create_target_machine(
         cpu=cpu, features=features, opt=options.optimize, reloc="pic", codemodel="small"
     )
-    tuning = llvm.create_pipeline_tuning_options(speed_level=options.optimize)
-    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_unrolling = tuning.loop_interleaving = True
+    long = str(module).count("\n") > _LONG_UNIT_LINES
+    tuning = llvm.create_pipeline_tuning_options(speed_level=min(options.optimize, 2) if long else options.optimize)
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = True
+    tuning.loop_unrolling = not long
     llvm.create_pass_builder(machine, tuning).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, tuning)
     )

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 from threadloom.errors import InternalError
 from threadloom.par.ops import Function, Module
 from threadloom.par.text import print_module
-from threadloom.par.verify import verify
+from threadloom.par.verify import problems, verify
 from threadloom.source import Loc
 
 
@@ -77,10 +77,23 @@ def collected_declines() -> Iterator[list[Declined]]:
 
 
 def run_passes(module: Module, passes: Sequence[Pass], *, dump_folder: Path | None = None, hook: Hook | None = None,
-               locs: bool = True) -> Result:  # fmt: skip
+               locs: bool = True, verify_each: bool = True) -> Result:  # fmt: skip
     """Apply `passes` in order. Every module between them is verified; with `dump_folder` each one that changed is
-    written as `NN-name.par`, which parses back; `hook` sees before and after (the tests compare interpretations)."""
-    verify(module, "the input")
+    written as `NN-name.par`, which parses back; `hook` sees before and after (the tests compare interpretations).
+
+    verify_each=False verifies the last module only (a compiler that users wait for); where that is malformed, all
+    passes run once more and the error names the one to blame."""
+    if not verify_each:
+        result = _apply(module, passes, dump_folder, hook, locs, False)
+        if not problems(result.module):
+            return result
+    return _apply(module, passes, dump_folder, hook, locs, True)
+
+
+def _apply(module: Module, passes: Sequence[Pass], dump_folder: Path | None, hook: Hook | None, locs: bool,
+           verify_each: bool) -> Result:  # fmt: skip
+    if verify_each:
+        verify(module, "the input")
     _dump(dump_folder, 0, "input", module, locs)
     steps = []
     for number, one in enumerate(passes, 1):
@@ -89,7 +102,8 @@ def run_passes(module: Module, passes: Sequence[Pass], *, dump_folder: Path | No
         changed = after != module
         if changed:
             _dump(dump_folder, number, one.name, after, locs)
-            verify(after, f"pass {one.name}")
+            if verify_each:
+                verify(after, f"pass {one.name}")
             if hook is not None:
                 hook(one.name, module, after)
         steps.append(Applied(one.name, changed, tuple(declined)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from threadloom.par.ops import (
@@ -22,17 +22,19 @@ from threadloom.par.ops import (
     Yield,
 )
 
+# By class: walking is most of a pass's time, and a chain of isinstance tests is most of walking.
+_REGIONS: dict[type, Callable[..., tuple[Block, ...]]] = {
+    Parallel: lambda op: (op.body,),
+    For: lambda op: (op.body,),
+    While: lambda op: (op.before, op.after),
+    If: lambda op: (op.then, op.otherwise),
+}
+
 
 def regions(op: Op) -> tuple[Block, ...]:
     """The blocks directly inside `op`, in textual order."""
-    match op:
-        case Parallel() | For():
-            return (op.body,)
-        case While():
-            return (op.before, op.after)
-        case If():
-            return (op.then, op.otherwise)
-    return ()
+    inner = _REGIONS.get(type(op))
+    return () if inner is None else inner(op)
 
 
 def operands(op: Op) -> tuple[Operand, ...]:
@@ -83,10 +85,20 @@ def arguments(op: Op) -> tuple[Value, ...]:
 
 def walk(block: Block) -> Iterator[Op]:
     """Every operation in `block` and below, an operation before its regions."""
-    for op in block.ops:
-        yield op
-        for region in regions(op):
-            yield from walk(region)
+    return walk_ops(block.ops)
+
+
+def walk_ops(ops: Iterable[Op]) -> Iterator[Op]:
+    """Every operation in `ops` and in their regions, in text order."""
+    stack = [iter(ops)]
+    while stack:
+        for op in stack[-1]:
+            yield op
+            if (inner := _REGIONS.get(type(op))) is not None:
+                stack.extend(iter(region.ops) for region in reversed(inner(op)))
+                break
+        else:
+            stack.pop()
 
 
 def defined(block: Block) -> set[str]:
@@ -105,15 +117,19 @@ def free_values(block: Block) -> tuple[Value, ...]:
 
 
 def with_regions(op: Op, rewrite: Callable[[Block], Block]) -> Op:
-    """`op` with each of its regions rewritten."""
+    """`op` with each of its regions rewritten; the same object where none changes."""
+    inner = regions(op)
+    if not inner:
+        return op
+    new = tuple(rewrite(region) for region in inner)
+    if all(one is old for one, old in zip(new, inner, strict=True)):
+        return op
     match op:
-        case Parallel() | For():
-            return replace(op, body=rewrite(op.body))
         case While():
-            return replace(op, before=rewrite(op.before), after=rewrite(op.after))
+            return replace(op, before=new[0], after=new[1])
         case If():
-            return replace(op, then=rewrite(op.then), otherwise=rewrite(op.otherwise))
-    return op
+            return replace(op, then=new[0], otherwise=new[1])
+    return replace(op, body=new[0])
 
 
 def map_operands(op: Op, change: Callable[[Operand], Operand]) -> Op:

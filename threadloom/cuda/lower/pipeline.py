@@ -52,4 +52,4 @@ def lower(
 
     first = (Instrument(),) if check else optimize.passes(without)
     steps = (*first, *(one for one in PASSES if one.name not in without))
-    return run_passes(module, steps, dump_folder=dump_folder, hook=hook)
+    return run_passes(module, steps, dump_folder=dump_folder, hook=hook, verify_each=hook is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from threadloom.errors import InternalError
@@ -22,7 +22,8 @@ from threadloom.par.ops import (
     While,
     Yield,
 )
-from threadloom.par.walk import arguments, operands, regions, results, with_regions
+from threadloom.par.walk import arguments, operands, results, with_regions
+from threadloom.par.walk import walk_ops as walk
 
 Renaming = Mapping[str, Operand]  # value name -> what stands in its place
 
@@ -33,14 +34,6 @@ def last_values(block: Block) -> tuple[Operand, ...]:
         case Yield(values) | Condition(_, values):
             return values
     return ()
-
-
-def walk(ops: Iterable[Op]) -> Iterator[Op]:
-    """Every operation in `ops` and in their regions, in text order."""
-    for op in ops:
-        yield op
-        for region in regions(op):
-            yield from walk(region.ops)
 
 
 def value_flow(ops: Iterable[Op]) -> dict[str, tuple[Operand, ...]]:
@@ -137,10 +130,16 @@ def rename(op: Op, renaming: Renaming) -> Op:
 
 
 def expand(block: Block, change: Callable[[Op], Sequence[Op] | None]) -> Block:
-    """Every operation, inner ones first, replaced by what `change` gives; None keeps it."""
+    """Every operation, inner ones first, replaced by what `change` gives (None keeps it); `block` itself if all stay."""
     ops: list[Op] = []
-    for op in block.ops:
-        op = with_regions(op, lambda region: expand(region, change))
+    changed = False
+    for old in block.ops:
+        op = with_regions(old, lambda region: expand(region, change))
         new = change(op)
-        ops.extend((op,) if new is None else new)
-    return Block(tuple(ops))
+        if new is None:
+            ops.append(op)
+            changed |= op is not old
+        else:
+            ops.extend(new)
+            changed = True
+    return Block(tuple(ops)) if changed else block

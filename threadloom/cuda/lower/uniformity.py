@@ -77,8 +77,10 @@ class Uniformity:
         return new
 
     def _leaf_varies(self, op: Leaf) -> bool:
-        if any(self.varies(operand) for operand in op.operands):
-            return True
+        varying = self._varying
+        for operand in op.operands:
+            if type(operand) is Value and operand.name in varying:
+                return True
         if op.opcode == "load":
             return not self.uniform_load(op)
         return not is_pure(op, self._memory.callee(op))
