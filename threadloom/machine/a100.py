@@ -94,7 +94,8 @@ A100 = Device(
     max_worker_roles=1,
     facts=(
         ("threads_per_worker", 256),
-        ("dot_rows", 16),  # mma m16n8k16; eight warps share the tile
+        ("dot_rows", 64),  # mma has 16; eight warps share a tile, as rows x columns of warps
+        ("whole_rows", 128),  # eight warps of 16 rows each
         ("dot_columns", 8),
         ("dot_depth_bytes", 32),
         ("max_dot_columns", 256),
@@ -102,6 +103,8 @@ A100 = Device(
         ("dot_b_space", "smem"),
         ("accumulator_space", "reg"),
         ("register_fixed_regs", 40),
+        ("register_slots", 1),  # the emitter does not rename registers over iterations
+        ("panel_row_bytes", 128),  # of operands in shared memory: rows are padded to whole swizzled lines
         ("worker_regs_1", 255),
         ("worker_warps", 8),
         ("smem_reserved_bytes", 1024),

@@ -42,6 +42,13 @@ def header(name: str) -> str:
     return resources.files("threadloom.targets.cuda").joinpath("headers", name).read_text(encoding="utf-8")
 
 
+@lru_cache(maxsize=8)
+def functions_of(header_name: str) -> frozenset[str]:
+    """Names of the device functions that a header and common.cuh define: generated code calls nothing else by them."""
+    texts = header(header_name) + header("common.cuh")
+    return frozenset(re.findall(r"LOOM_DEVICE [\w ]*?[ *](\w+)\(", texts))
+
+
 def _headers_of(source: str) -> list[str]:
     """Names of our headers that `source` includes, and of what they include."""
     return ["common.cuh", *(h for h in ("sm90.cuh", "sm80.cuh") if f'"{h}"' in source)]

@@ -1,0 +1,84 @@
+"""sTasks as code of the one worker: asynchronous copies and products; vector code and stores as on every GPU."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+from threadloom.errors import InternalError
+from threadloom.sched.ops import Issue
+from threadloom.targets.cuda import copy, vector
+from threadloom.targets.cuda.fill_shared import emit_fill_shared
+from threadloom.targets.cuda.issue import guard_of, slot_of, store_task, vector_task
+from threadloom.targets.cuda.simt import emit_simt_dot
+from threadloom.targets.cuda.sm80.load import copied_elems, emit_async_fill
+from threadloom.targets.cuda.sm80.mma import emit_mma
+from threadloom.targets.cuda.unsupported import no_code
+from threadloom.task.ops import Kind, Loop, Method, STask
+
+if TYPE_CHECKING:
+    from threadloom.targets.cuda.sm80.section import WorkerEmitter
+
+
+def emit_issue(e: WorkerEmitter, loop: Loop, instr: Issue, exists: str) -> None:
+    """`exists`: C condition under which there is such an instance; "" where there always is."""
+    task = e.plan.task(instr.task)
+    if task.kind is Kind.SCALAR:
+        return  # written where its loop body begins
+    w, outside = e.scope.writer, dict(e.scope.registers)
+    w.note(e.plan.describe(task))
+    condition = " && ".join(c for c in (exists, guard_of(e, task)) if c)
+    with w.block(f"if ({condition})") if condition else nullcontext():
+        match task.kind:
+            case Kind.LOAD | Kind.GATHER:
+                _load(e, loop, instr, task)
+            case Kind.DOT:
+                _dot(e, loop, instr, task)
+            case Kind.VECTOR:
+                vector_task(e, loop, instr, task)
+            case Kind.STORE | Kind.ATOMIC:
+                store_task(e, loop, instr, task)
+    if condition:  # what the block declared is gone
+        e.scope.registers = outside
+    if e.plan.is_store_group(instr.completes):
+        w.line("copy_commit();")
+
+
+def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+    op, w = e.plan.load_op(task.name), e.scope.writer
+    facts = e.plan.facts[op.tensor]
+    shared = e.plan.shared_tile(op.result.name) if e.plan.tiles.of(op.result.name) else None
+    if shared is None:
+        held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        copy.emit_load(e.scope, op, facts, held)
+        return
+    slot = e.slot(loop.id, shared.slots, instr.stage)
+    if any(t.value is not None and t.value.type.axes for s in op.subscripts for t in s.terms):
+        raise no_code(f"a gather from {op.tensor} for a product", "its indices are in other threads", op.loc)
+    elems = copied_elems(op, facts, shared) if instr.method is Method.ASYNC_COPY else 0
+    if elems:
+        emit_async_fill(e.scope, op, facts, shared, slot, elems)
+        return
+    emit_fill_shared(e.scope, op, facts, shared, slot)
+    w.line(f"{e.scope.team.sync}  // all of the tile is there")
+
+
+def _dot(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+    p, result = e.plan.dots[task.name], e.plan.dot_result(task)
+    held = e.homes.of(result.name)
+    if held is None:
+        raise InternalError(f"{task.name}: the product {result.name} has no registers")
+    operands, slots = [], []
+    for value in (p.row_operand, p.column_operand):
+        shared = e.plan.shared_tile(value.name)
+        operands.append(shared if shared is not None else e.homes.of(value.name))
+        slots.append(slot_of(e, loop, value.name, shared.slots, instr.stage) if shared is not None else "0")
+    adds = e.plan.accumulates(task)
+    if p.simt:
+        axes, extents = (p.m_axis, p.n_axis, p.k_axis), (p.m, p.n, p.k)
+        emit_simt_dot(e.scope, p.op, axes, extents, operands[0], operands[1], held, (slots[0], slots[1]), adds)
+        return
+    if not adds:
+        e.scope.writer.line("#pragma unroll")
+        e.scope.writer.line(f"for (int i = 0; i < {held.layout.registers}; i++) {held.name}[i] = 0;")
+    emit_mma(e.scope, p, operands[0], operands[1], held, (slots[0], slots[1]))

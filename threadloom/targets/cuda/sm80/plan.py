@@ -1,0 +1,66 @@
+"""An sProgram's facts as the sm_80 emitter sees them: products by mma.sync, one worker of all warps of the block."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.layout import Layout, Source
+from threadloom.targets.cuda.sm80.mma import MmaPlan, plan_products
+from threadloom.targets.cuda.team import BLOCK, Team
+from threadloom.targets.cuda.unsupported import no_code
+from threadloom.task.ops import Kind
+from threadloom.tile import ops as tile
+from threadloom.tile.uses import operands
+
+
+class AmperePlan(KernelPlan):
+    """A KernelPlan whose worker is the whole block."""
+
+    team: ClassVar[Team] = BLOCK
+
+    @cached_property
+    def dots(self) -> dict[str, MmaPlan]:
+        tasks = [t for t in self.tasks.values() if t.kind is Kind.DOT]
+        return plan_products(tasks, self.extents, self.computed, self._reduced)
+
+    @cached_property
+    def _reduced(self) -> frozenset[str]:
+        """Axes along which vector code reduces or scans."""
+        ops = [op for t in self.tasks.values() for op in t.ops]
+        return frozenset(op.axis for op in ops if isinstance(op, tile.Reduce | tile.Scan))
+
+    @cached_property
+    def layouts(self) -> dict[str, Layout]:
+        known = super().layouts
+        for task in self.tasks.values():
+            for op in task.ops if task.kind is Kind.VECTOR else ():
+                self._check_operands(op, known)
+        return known
+
+    def _check_operands(self, op: tile.Op, known: dict[str, Layout]) -> None:
+        """An elementwise operation needs operands where its result is: warps may share products in different ways."""
+        if not isinstance(op, tile.Map | tile.Cast) or op.result.name not in known:
+            return
+        result = known[op.result.name]
+        for arg in operands(op):
+            have = known.get(arg.name)
+            if have is None or not arg.type.axes:
+                continue
+            wanted = result.keeping(arg.type.axes)
+            if any(have.of(s) != wanted.of(s) for s in (Source.LANE, Source.WARP)):
+                why = f"{arg.name} and {op.result.name} are spread over the threads in different ways"
+                raise no_code(f"an operation on {arg.name}", why, op.loc)
+
+    def is_packed(self, value: str) -> bool:
+        """Whether `value` is kept packed, two to a register: a computed 16-bit row operand."""
+        made = [d.row_operand for d in self.dots.values() if not d.simt and d.row_operand.name in self.computed]
+        return any(v.name == value and v.type.dtype.bits == 16 for v in made)
+
+    def is_staged(self, value: str) -> bool:
+        return False
+
+    def read_by_threads(self, task: str) -> bool:
+        """Fragments, too, are read by the threads themselves."""
+        return task in self.tasks
