@@ -165,6 +165,7 @@ def _make(
     return fallback
 
 
+TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not fit the launch bounds
 MOST_TRIED = 32  # plans compiled before one with faults is taken
 
 
@@ -177,6 +178,10 @@ def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKer
             return compile_program(program, facts, dims, defines)
         except CompileError as error:
             return error.what + (f" ({error.why})" if error.why else "")
+        except InternalError as error:
+            if TOO_FEW_REGISTERS not in str(error):
+                raise
+            return "its instructions need more registers than its threads have"
 
     programs = _programs(kernel, dims, facts, machine)
     yield attempt(next(programs))
