@@ -55,8 +55,8 @@ EXP2_FRACTION_F32 = (
     0.6931512951850891, 0.24016444385051727, 0.05579991266131401, 0.009017028845846653, 0.001867130515165627,
 )  # fmt: skip
 REDUCE_BY_FLOOR, CURRENT_ROUNDING = 0x09, 4  # operands of AVX-512 intrinsics: x - floor(x); rounding as the CPU is set
-# (e**r - 1 - r) / r**2 on [-ln 2 / 2, ln 2 / 2]: relative error of e**r 3.1e-9
-EXP_F32 = (0.49999994, 0.16666521, 0.04166839, 0.0083687175, 0.0013814596)
+# e**r - 1 on [-ln 2 / 2, ln 2 / 2], from r: the polynomial of 2**r in another unit
+EXP_F32 = tuple(coefficient / LN_2 ** (power + 1) for power, coefficient in enumerate(EXP2_F32))
 # (log(1 + f) - f + f**2 / 2) / f**3 on [sqrt 1/2 - 1, sqrt 2 - 1]: relative error of the log 3.1e-8
 LOG_F32 = (0.3333391, -0.25001338, 0.19963062, -0.16577587, 0.14914787, -0.14267476, 0.087003596)
 # (tanh x - x) / x**3 in x**2 on [0, 0.625]: relative error 4.4e-9
@@ -87,10 +87,10 @@ LOG_F64 = tuple(2.0 / (2 * k + 1) for k in range(12))  # log((1+s)/(1-s)) / s in
 
 class VectorMath:
     """Builds one function's arithmetic on operands of one type, scalar or vector. `avx512`: vectors of 16 floats may
-    use AVX-512's own instructions."""
+    use AVX-512's own instructions. `at_most_zero`: the argument is known to be that (or NaN)."""
 
-    def __init__(self, builder: Builder, type_: Type, avx512: bool = False):
-        self.b, self.type = builder, type_
+    def __init__(self, builder: Builder, type_: Type, avx512: bool = False, at_most_zero: bool = False):
+        self.b, self.type, self.at_most_zero = builder, type_, at_most_zero
         scalar = type_.element if isinstance(type_, Vector) else type_
         if not isinstance(scalar, Float) or scalar not in FORMATS:
             raise InternalError(f"no vector math on {type_!r}")
@@ -142,7 +142,8 @@ class VectorMath:
     def clamped_exponent(self, x: Operand) -> Operand:
         """x limited to the range of exponent fields: 2**x is then exactly infinity above and zero below, because the
         polynomial gives exactly 1 there and the sum of the fields is theirs."""
-        return self.at_most(self.at_least(x, -self.format.bias), self.format.bias + 1)
+        x = self.at_least(x, -self.format.bias)
+        return x if self.at_most_zero else self.at_most(x, self.format.bias + 1)
 
     # ------------------------------------------------------------ exponentials
 
@@ -194,17 +195,21 @@ class VectorMath:
         if self.scales:
             return self._exp_by_scale(x)
         b, form = self.b, self.format
-        whole, bits = self.round_to_int(b.fmul(x, self.number(LOG2_E)))
+        shifted = b.fma(x, LOG2_E, self.number(form.magic))
+        whole = b.fsub(shifted, self.number(form.magic))
         part = b.fma(whole, -LN_2_HIGH[form.type], x)
         part = b.fma(whole, -LN_2_LOW[form.type], part)
-        result = self.times_power_of_two(self._exp_polynomial(part), bits)
+        result = self.times_power_of_two(self._exp_polynomial(part), b.cast("bitcast", shifted, self.int_type))
         low, high = EXP_RANGE[form.type]
-        result = b.select(b.fcmp("ogt", x, self.number(high)), self.infinity(), result)
+        if not self.at_most_zero:
+            result = b.select(b.fcmp("ogt", x, self.number(high)), self.infinity(), result)
         return b.select(b.fcmp("olt", x, self.number(low)), self.number(0.0), result)
 
     def _exp_polynomial(self, part: Operand) -> Operand:
         """e**part, |part| <= ln 2 / 2."""
-        tail = self.polynomial(part, EXP_F32 if self.format.type == F32 else EXP_F64)
+        if self.format.type == F32:
+            return self.polynomial(part, (1.0, *EXP_F32))
+        tail = self.polynomial(part, EXP_F64)
         square = self.b.fmul(part, part)
         return self.b.fadd(self.b.fma(tail, square, part), self.number(1.0))
 
@@ -341,6 +346,7 @@ FUNCTIONS: dict[str, Callable[[VectorMath, Operand], Operand]] = {
 }
 
 
-def math_function(b: Builder, name: str, x: Operand, avx512: bool = False) -> Operand:
-    """`name` (a key of FUNCTIONS) of a scalar or vector of f32 or f64."""
-    return FUNCTIONS[name](VectorMath(b, x.type, avx512), x)
+def math_function(b: Builder, name: str, x: Operand, avx512: bool = False, at_most_zero: bool = False) -> Operand:
+    """`name` (a key of FUNCTIONS) of a scalar or vector of f32 or f64. `at_most_zero`: x is known to be that, or NaN;
+    only exp and exp2 make use of it."""
+    return FUNCTIONS[name](VectorMath(b, x.type, avx512, at_most_zero and name in ("exp", "exp2")), x)

@@ -68,9 +68,11 @@ def broadcast(b: Builder, value: Register, lanes: int) -> Register:
 
 
 def elementwise(
-    b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype, avx512: bool = False
-) -> Register:
-    """`fn` of `args` (already as wide as one another, or Series and scalars), whose dtypes are `dtypes`."""
+    b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype, avx512: bool = False,
+    at_most_zero: bool = False,
+) -> Register:  # fmt: skip
+    """`fn` of `args` (already as wide as one another, or Series and scalars), whose dtypes are `dtypes`.
+    `at_most_zero`: the first one is known to be that, or NaN."""
     lanes = max((arg.lanes if isinstance(arg, Series) else _lanes(arg.type)) for arg in args)
     if any(isinstance(arg, Series) for arg in args) and (made := _on_series(b, fn, args)) is not None:
         return made
@@ -79,7 +81,8 @@ def elementwise(
     operands = [materialized(b, broadcast(b, arg, lanes)) for arg in args]
     operand_dtype = dtypes[-1]
     if operand_dtype.is_float:
-        made = _float(b, fn, operands, avx512)
+        known = at_most_zero and fn in FUNCTIONS
+        made = math_function(b, fn, operands[0], avx512, True) if known else _float(b, fn, operands, avx512)
         return (
             made
             if fn in _EXACT or element_of(made.type) == register_type(dtypes[0]) == F64

@@ -10,7 +10,7 @@ from threadloom.targets.cpu.lower.context import Context, Point
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.elementwise import Register, Series, converted, elementwise, materialized
 from threadloom.targets.cpu.lower.tiles import load_tile
-from threadloom.tile.ops import Bound, Cast, Const, DimSize, Full, Index, Load, Map, Op, Value
+from threadloom.tile.ops import Bound, Cast, Const, DimSize, Full, Index, Load, Map, Op, Reduce, Value
 
 
 class Evaluator:
@@ -67,8 +67,18 @@ class Evaluator:
             case Map(result, fn, args):
                 values = [self.value(arg, point) for arg in args]
                 dtypes = [arg.type.dtype for arg in args]
-                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.avx512)
+                below = self._is_at_most_zero(args[0])
+                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.avx512, below)
         raise InternalError(f"{type(op).__name__} is not computed in place")
+
+    def _is_at_most_zero(self, value: Value) -> bool:
+        """x - max of x, in the dtype of the maximum: never positive."""
+        difference = self.c.plan.definitions.get(value.name)
+        if not isinstance(difference, Map) or difference.fn != "sub":
+            return False
+        left, right = difference.args
+        largest = self.c.plan.definitions.get(right.name)
+        return isinstance(largest, Reduce) and largest.fn == "max" and largest.arg.name == left.name
 
     def _divides_row(self, left: Value, right: Value, point: Point) -> bool:
         """Lanes divided by one number: a product with its reciprocal is many times as fast, and off by an ulp."""

@@ -28,7 +28,8 @@ from threadloom.targets.cpu.lower.reduce import Accumulator, Reduction, reductio
 from threadloom.targets.cpu.lower.scan import emit_scan
 from threadloom.targets.cpu.lower.tiles import store_tile
 from threadloom.targets.cpu.lower.vectors import first_lanes, tree
-from threadloom.tile.ops import AtomicAdd, Load, Op, Reduce, Scan, Store, Value
+from threadloom.tile.functions import TABLE, Cost
+from threadloom.tile.ops import AtomicAdd, Load, Map, Op, Reduce, Scan, Store, Value
 
 INNERMOST_COPIES, OUTER_COPIES = 4, 2
 
@@ -172,7 +173,10 @@ class NestEmitter:
         reduces = any(_reduces(item, nest.axis) for item in nest.items)
         if not vector and not reduces:
             return 1
-        heavy = len(nest.items) > 6 and self.c.target.vector_registers < 32
+        few_registers = self.c.target.vector_registers < 32
+        if few_registers and any(_is_dear(item) for item in nest.items):
+            return 1  # its constants fill the registers, and one copy's chain is as long as several iterations
+        heavy = len(nest.items) > 6 and few_registers
         return max(1, (INNERMOST_COPIES // 2 if heavy else INNERMOST_COPIES) // len(points))
 
     def _rounded_down(self, length: Operand, step: int) -> Operand:
@@ -282,6 +286,11 @@ def _merged(reduction: Reduction, row: Sequence[Accumulator], b: Builder) -> Acc
     for acc in row[1:]:
         total = reduction.merge(b, total, acc)
     return total
+
+
+def _is_dear(item: Item) -> bool:
+    """exp and the like: a polynomial of its own."""
+    return isinstance(item, Map) and item.fn in TABLE and TABLE[item.fn].cost not in (Cost.FMA, Cost.ALU)
 
 
 def _reduces(item: Item, axis: str) -> bool:
