@@ -3,7 +3,7 @@
     01-tile.tile   the kernel as parsed
     02-task.task   its sTask-graph
     03-sched.sprog the plan
-    04-par.par     structured code with explicit vectors     (GPU: 04-cuda.cu, the kernel's CUDA C++)
+    04-par.par     structured code with explicit vectors     (GPU: 04-cuda.cu, the kernel's CUDA C++, the last stage)
     05-llvm.ll     LLVM IR
     06-asm.s       assembly
     report.txt, report.json: what was chosen and why
@@ -17,12 +17,12 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadloom.errors import CompileError, slug
+from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device
 from threadloom.sched.ops import SProgram
 from threadloom.sched.reuse import program_for
@@ -83,15 +83,24 @@ def cpu_stages(
 def gpu_stages(kernel: Kernel, dims: dict[str, int], program: SProgram) -> list[Stage]:
     """All stages for an NVIDIA GPU, which need not be here: its CUDA C++ for packed, aligned arguments."""
     from threadloom.targets.cuda.compile import DeviceTensor, facts_of
-    from threadloom.targets.cuda.emit import emit
+    from threadloom.targets.cuda.emit_for import emitter
 
     facts = {}
     for tensor in kernel.tensors:
         shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
         strides = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
         facts[tensor.name] = facts_of(tensor, DeviceTensor(0, shape, strides))
-    source = emit(program, facts, dims)
-    return [*plan_stages(kernel, program), Stage("04-cuda.cu", source.text)]
+    source = emitter(program)(program, facts, dims)
+    made_for = f"// {MADE_FOR}{_description(kernel, _shapes(kernel, dims))}\n"
+    return [*plan_stages(kernel, program), Stage("04-cuda.cu", made_for + source.text)]
+
+
+def _shapes(kernel: Kernel, dims: dict[str, int]) -> dict[str, tuple[int, ...]]:
+    """Shapes in memory of arrays without gaps."""
+    from threadloom.arrays import stored_shape
+
+    logical = {t.name: tuple(d if isinstance(d, int) else dims[d] for d in t.dims) for t in kernel.tensors}
+    return {t.name: stored_shape(logical[t.name], t.dtype) for t in kernel.tensors}
 
 
 def plan_stages(kernel: Kernel, program: SProgram) -> list[Stage]:
@@ -135,11 +144,14 @@ def runner(path: Path, call: Call) -> Callable[[], None]:
             _check_made_for(path, text, call)
             _check_assembly(path, text)
             return _from_llvm(_as_module_assembly(text), call)
+        case ".cu":
+            _check_made_for(path, text, call)
+            return _from_cuda(path, text, call)
     raise CompileError(
         NOT_A_STAGE,
         f"{path.name} is no stage that can be run from",
         why="the ending says the level",
-        try_="a file of `loom dump` ending in .tile, .task, .sprog, .par, .ll or .s",
+        try_="a file of `loom dump` ending in .tile, .task, .sprog, .par, .ll, .s or .cu",
     )
 
 
@@ -164,13 +176,23 @@ def _check_kernel(path: Path, kernel: Kernel, call: Call) -> None:
 
 def _described(call: Call) -> str:
     """What the code for a call depends on: extents, strides and dtypes are partly compiled into it."""
+    arrays = call.arrays
+    strides = {
+        name: f" strides {' '.join(str(s) for s in array.strides)}"
+        for name, array in arrays.items()
+        if not array.flags.c_contiguous
+    }
+    return _description(call.kernel, {name: array.shape for name, array in arrays.items()}, strides)
+
+
+def _description(
+    kernel: Kernel, shapes: Mapping[str, tuple[int, ...]], strides: Mapping[str, str] | None = None
+) -> str:
     parts = []
-    for tensor in call.kernel.tensors:
-        array = call.arrays[tensor.name]
-        shape = ", ".join(str(n) for n in array.shape)
-        strides = "" if array.flags.c_contiguous else f" strides {' '.join(str(s) for s in array.strides)}"
-        parts.append(f"{tensor.name}: {tensor.dtype.name}[{shape}]{strides}")
-    return f"{call.kernel.name}({', '.join([*parts, *(f'{s.name}: {s.dtype.name}' for s in call.kernel.scalars)])})"
+    for tensor in kernel.tensors:
+        shape = ", ".join(str(n) for n in shapes[tensor.name])
+        parts.append(f"{tensor.name}: {tensor.dtype.name}[{shape}]{(strides or {}).get(tensor.name, '')}")
+    return f"{kernel.name}({', '.join([*parts, *(f'{s.name}: {s.dtype.name}' for s in kernel.scalars)])})"
 
 
 def _check_made_for(path: Path, text: str, call: Call) -> None:
@@ -285,6 +307,39 @@ def _from_llvm(text: str, call: Call) -> Callable[[], None]:
     def run() -> None:
         clear_accumulated(schedule, call.arrays)
         entry(ctypes.addressof(packed))
+
+    return run
+
+
+def _from_cuda(path: Path, text: str, call: Call) -> Callable[[], None]:
+    """The edited CUDA C++, launched on GPU 0 as the plan beside it says; outputs are copied to the call's arrays."""
+    from dataclasses import replace
+
+    from threadloom.targets.cuda import nvrtc
+    from threadloom.targets.cuda.compile import CudaKernel
+    from threadloom.targets.cuda.emit_for import emitter
+    from threadloom.targets.cuda.launch_copies import OnGpu
+    from threadloom.targets.cuda.time_plan import packed_facts
+
+    plans = sorted(path.parent.glob("*.sprog"))
+    if not plans:
+        raise CompileError(
+            NOT_A_STAGE, f"beside {path.name} there is no .sprog", why="the plan says how the kernel is launched",
+            try_="keep the files of a dump together",
+        )  # fmt: skip
+    program = _read_program(plans[0], _read(plans[0]), call)
+    facts, dims = packed_facts(call.kernel, call.dims), dict(call.dims)
+    source = replace(emitter(program)(program, facts, dims), text=text)
+    try:
+        cubin = nvrtc.compile_source(text, source.arch, path.name)
+    except InternalError as error:  # a person wrote it
+        raise CompileError(BAD_STAGE, f"NVRTC refuses {path.name}: {str(error).partition(chr(10))[2]}") from None
+    on_gpu = OnGpu(call)
+    kernel = CudaKernel(program, source, cubin, facts)
+
+    def run() -> None:
+        on_gpu.launch(kernel)
+        on_gpu.fetch()
 
     return run
 

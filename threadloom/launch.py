@@ -7,6 +7,8 @@ runs what that target does not take.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +22,7 @@ from threadloom.tile.ops import Access, AxisKind, Tensor
 
 if TYPE_CHECKING:
     from threadloom.sched.tune import Progress, Tuned
+    from threadloom.targets.cuda.export import Exported
 
 NOTHING_KEPT = slug("nothing-kept", "tuning is asked for where nothing is kept between runs")
 HOST_ONLY = slug("host-only", "what runs on the host only is asked for with arrays on a GPU")
@@ -63,6 +66,18 @@ def tune_call(call: Call, progress: Callable[[Progress], None] | None = None, **
         found = tune(call.kernel, dims, device, store, arrays, call.scalars, progress, **limits)
     forget(call.kernel)
     return found
+
+
+def export_call(call: Call, folder: Path, device: str) -> Exported:
+    """Write the call's kernel as files for programs without Python (see targets/cuda/export.py)."""
+    from threadloom.targets.cuda.export import export
+    from threadloom.targets.cuda.launch import device_tensors, kernel_for, model_of, ordinal_of
+
+    given = device_tensors(call.kernel, call.arrays)
+    if call.device == "cpu":  # NumPy arrays stand for such on a GPU, which are aligned
+        given = {name: replace(t, pointer=0) for name, t in given.items()}
+    machine = device if call.device == "cpu" else model_of(ordinal_of(call.device))
+    return export(kernel_for(call.kernel, call.dims, given, machine), given, call.dims, folder)
 
 
 def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:

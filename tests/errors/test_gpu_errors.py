@@ -69,3 +69,54 @@ def test_tuning_without_a_place_to_keep_it(monkeypatch):
     with pytest.raises(CompileError) as caught:
         doubled.tune(np.zeros((4, 8), np.float32))
     assert caught.value.slug == "nothing-kept"
+
+
+@pytest.fixture
+def dumped(tmp_path, monkeypatch, capsys):
+    """The folder of `loom dump doubled --device h200` and the words to run from it."""
+    from threadloom import cli
+
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["dump", "softmax", "--device", "h200", "--shape", "M=64,N=256", "--to", "made"]) == 0
+    capsys.readouterr()
+
+    def run(file="04-cuda.cu", shape="M=64,N=256"):
+        status = cli.main(["run", "softmax", "--shape", shape, "--dtype", "f16", "--from", f"made/{file}"])
+        return status, capsys.readouterr().err
+
+    run.folder = tmp_path / "made"
+    return run
+
+
+def test_edited_code_that_nvrtc_refuses(dumped):
+    source = dumped.folder / "04-cuda.cu"
+    text = source.read_text()
+    assert text.startswith("// made for softmax(x: f16[64, 256], out: f16[64, 256])\n")
+    source.write_text(text.replace("barrier_init_done();", "barrier_init_done()"))
+    status, said = dumped()
+    assert status == 1 and "bad-stage" in said and "NVRTC refuses 04-cuda.cu" in said and "expected" in said
+
+
+def test_edited_code_for_other_arrays(dumped):
+    status, said = dumped(shape="M=64,N=512")
+    assert status == 1 and "bad-stage" in said and "read and write outside" in said
+
+
+def test_edited_code_without_its_plan(dumped):
+    (dumped.folder / "03-sched.sprog").unlink()
+    status, said = dumped()
+    assert status == 1 and "not-a-stage" in said and "no .sprog" in said
+
+
+@pytest.mark.skipif(not no_driver(), reason="there is a driver")
+def test_edited_code_where_no_gpu_is(dumped):
+    status, said = dumped()
+    assert status == 1 and "no-gpu" in said
+
+
+@pytest.mark.skipif(not no_driver(), reason="there is a driver")
+def test_running_where_no_gpu_is(capsys):
+    from threadloom import cli
+
+    assert cli.main(["run", "softmax", "--shape", "M=8,N=64", "--device", "gpu"]) == 1
+    assert "no-gpu" in capsys.readouterr().err

@@ -40,19 +40,24 @@ class Execution:
         return ", ".join(filter(None, (f"{duration(self.seconds * 1e9)}", *rates)))
 
 
-def execute(chosen: Chosen, dtype: str | None = None, repeat: int = 5, stage: Path | None = None) -> Execution:
-    """Run `chosen` on its inputs, time it, compare the results with float64."""
-    inputs = make_inputs(chosen, dtype)
+def execute(
+    chosen: Chosen, dtype: str | None = None, repeat: int = 5, stage: Path | None = None, device: str = "cpu"
+) -> Execution:
+    """Run `chosen` on its inputs, time it, compare the results with float64. `device`: "cpu" or "gpu", the first one;
+    there, times include waiting for it but not the copies."""
+    if stage is not None and stage.suffix == ".cu":
+        device = "gpu"
+    inputs = make_inputs(chosen, dtype or ("f16" if device == "gpu" and _takes_dtype(chosen) else None))
     reference = references(chosen, inputs)
     call = bound_call(chosen, inputs)
-    runner = _runner(chosen, inputs, stage)
+    runner = _runner(chosen, inputs, stage) if device == "cpu" or stage is not None else _gpu_runner(chosen, inputs)
     began = time.perf_counter()
     results = runner()
     first_seconds = time.perf_counter() - began
     outputs = compare(call.kernel, call.dims, results, reference)
     seconds = _best_seconds(runner, repeat)
     return Execution(
-        "cpu", dict(chosen.shape or call.dims), outputs, seconds, first_seconds,
+        device, dict(chosen.shape or call.dims), outputs, seconds, first_seconds,
         _rate(chosen, "flops", seconds), _rate(chosen, "bytes_moved", seconds),
     )  # fmt: skip
 
@@ -83,6 +88,30 @@ def _runner(
         fill = dump.runner(stage, call)
         return lambda: (fill(), outputs)[1]
     return lambda: (chosen.kernel(**inputs, **outputs), outputs)[1]
+
+
+def _takes_dtype(chosen: Chosen) -> bool:
+    own = getattr(chosen.module, "inputs", None)
+    return own is None or "dtype" in inspect.signature(own).parameters
+
+
+def _gpu_runner(chosen: Chosen, inputs: Mapping[str, object]) -> Callable[[], dict[str, np.ndarray]]:
+    """As `_runner`, on copies on the first GPU; results are fetched once."""
+    from threadloom.targets.cuda.launch_copies import OnGpu
+
+    call = bound_call(chosen, inputs)
+    on_gpu = OnGpu(call)
+    outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
+    fetched: list[bool] = []
+
+    def run() -> dict[str, np.ndarray]:
+        on_gpu.run()
+        if not fetched:
+            on_gpu.fetch()
+            fetched.append(True)
+        return outputs
+
+    return run
 
 
 def _best_seconds(runner: Callable[[], object], repeat: int) -> float:

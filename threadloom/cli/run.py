@@ -1,7 +1,7 @@
 """Run a kernel on random data and compare the result with float64.
 
 The reference is the file's own function `reference`, or else the kernel's definition run in float64. `--from FILE` runs
-an edited stage of `loom dump` in place of the compiled kernel.
+an edited stage of `loom dump` in place of the compiled kernel. `--device gpu` runs on copies on the first GPU.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the examples and stop")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="timed runs (default: 5)")
     parser.add_argument("--from", dest="stage", type=Path, metavar="FILE", help="run this edited stage of a dump")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="cpu (default), or gpu: the first one")
     json_output.add_json_argument(parser)
 
 
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     from threadloom.cli.kernel_argument import choose_from
 
     chosen = choose_from(args)
-    done = execute(chosen, args.dtype, args.repeat, args.stage)
+    done = execute(chosen, args.dtype, args.repeat, args.stage, args.device)
     record = {
         "kernel": chosen.name,
         "device": done.device,

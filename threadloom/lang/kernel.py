@@ -6,6 +6,7 @@ import functools
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadloom.dtypes import Dtype
@@ -17,6 +18,7 @@ from threadloom.lang.source_of import Origin, find_source, visible_names
 
 if TYPE_CHECKING:
     from threadloom.sched.tune import Tuned
+    from threadloom.targets.cuda.export import Exported
     from threadloom.targets.cuda.launch_again import Again
     from threadloom.tile.ops import Kernel as TileKernel
 
@@ -133,6 +135,13 @@ class Kernel:
 
         self._again = None
         return tune_call(self.bind(*args, **kwargs))
+
+    def export(self, folder: str | Path, *args: object, device: str = "h200", **kwargs: object) -> Exported:
+        """Compile for the shapes, strides and element types of these arguments on `device` (that of GPU arrays is taken
+        from them) and write machine code, source and a C header that launches it to `folder`. Needs no GPU."""
+        from threadloom.launch import export_call
+
+        return export_call(self.bind(*args, **kwargs), Path(folder), device)
 
     def torch_op(self, name: str, **constants: object) -> Callable[..., object]:
         """Register the kernel as the PyTorch operator `name` ("namespace::operator") and return it: torch.compile and

@@ -24,6 +24,7 @@ MOST_RANDOM = (1 << 22) + 3  # random numbers made for a tensor; longer ones rep
 TIMERS: dict[str, str] = {
     "cpu": "threadloom.targets.cpu.time_plan",
     "sm_90a": "threadloom.targets.cuda.time_plan",
+    "sm_80": "threadloom.targets.cuda.time_plan",
 }
 
 

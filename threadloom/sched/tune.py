@@ -33,7 +33,7 @@ NOTHING_RAN = slug("nothing-measured", "tuning found no plan that ran")
 
 MOST_PLANS = 24
 PER_PRODUCT_S, MOST_S = 20.0, 60.0  # time limit: for each product of the kernel, and in all
-COMPILED_FIRST = ("sm_90a",)  # architectures whose plans are compiled by workers of their own
+COMPILED_FIRST = ("sm_90a", "sm_80")  # architectures whose plans are compiled by workers of their own
 MOST_COMPILERS = 16
 RACED, CLOSE = 4, 1.06  # plans that run again in turns: those within a few percent of the best
 

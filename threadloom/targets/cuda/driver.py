@@ -143,7 +143,7 @@ def wait_for_stream(stream: int, other: int, ordinal: int = 0) -> None:
 
 # ---------------------------------------------------------------- tensor maps
 
-_MAP_TYPES = {
+MAP_TYPES = {
     "f16": "FLOAT16", "bf16": "BFLOAT16", "f32": "FLOAT32", "tf32": "FLOAT32", "f64": "FLOAT64",
     "f8e4m3": "UINT8", "f8e5m2": "UINT8", "u8": "UINT8", "i8": "UINT8", "bool": "UINT8", "u4": "UINT8",
     "i32": "INT32", "i64": "INT64",
@@ -166,7 +166,7 @@ def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_byte
     """A CUtensorMap over the tensor at `pointer`; shape and strides in the tensor's own order of dimensions."""
     driver = _driver()
     rank = len(spec.dims)
-    kind = getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{_MAP_TYPES[spec.dtype]}")
+    kind = getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[spec.dtype]}")
     swizzle = f"{spec.swizzle_bytes}B" if spec.swizzle_bytes else "NONE"
     u64, u32 = driver.cuuint64_t, driver.cuuint32_t
     return check(

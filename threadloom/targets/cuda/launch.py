@@ -25,13 +25,13 @@ from threadloom.machine.model import Device
 from threadloom.targets.cuda import driver, driver_calls, driver_work
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
+from threadloom.targets.cuda.emit_for import EMITTED
 from threadloom.targets.cuda.launch_prepared import Prepared
 from threadloom.tile.ops import Access, Kernel, Tensor
 
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
 NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's architecture")
 
-EMITTED = ("sm_90a",)  # architectures that code is made for
 MOST_SHARED_BYTES = 227 * 1024
 
 Key = tuple[object, ...]
