@@ -32,6 +32,7 @@ VARIABLES: dict[str, Variable] = {
         ),
         Variable("LOOM_CLANG", "", "path of the clang that CUDA C++ is compiled with"),
         Variable("LOOM_DUMP", "", "folder that gets every stage of every compiled kernel, numbered"),
+        Variable("LOOM_PROFILE", "", "file that a CUDA program writes its kernels' times to when it ends"),
         Variable("LOOM_DEBUG", "0", "1: show tracebacks of our errors too"),
         Variable("LOOM_OPENMP", "", "path of the OpenMP runtime to use instead of the one that is found"),
     )

@@ -21,3 +21,13 @@ def test_source_that_does_not_compile(tmp_path, capsys):
 def test_no_input(capsys, args):
     assert cli.main(["cc", *args]) == 1
     assert "error[nvcc-no-input]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["rodinia"], ["rodinia", "--path", "/nowhere"], ["rodinia", "--path", "ROOT", "--only", "x"]]
+)
+def test_bench_rodinia_wants_a_checkout_and_names_of_pairs(words, tmp_path, capsys):
+    (tmp_path / "openmp").mkdir()
+    assert cli.main(["bench", *(str(tmp_path) if word == "ROOT" else word for word in words)]) == 2
+    said = capsys.readouterr().err
+    assert "--path" in said or "no pair is called x; there are backprop" in said

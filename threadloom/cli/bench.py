@@ -1,4 +1,7 @@
-"""loom bench: an operator beside NumPy, PyTorch and the machine's own limits, in one run."""
+"""loom bench: an operator beside NumPy, PyTorch and the machine's own limits, in one run.
+
+    loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,13 @@ from threadloom.cli import json_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("operator", choices=[*OPERATORS, "all"], help="what to time")
-    parser.add_argument("--rounds", type=int, default=15, help="quiet bursts of each candidate (default 15)")
+    parser.add_argument("operator", choices=[*OPERATORS, "all", "rodinia"], help="what to time")
+    parser.add_argument(
+        "--rounds", type=int, help="quiet bursts of each candidate (default 15); runs of each program (default 5)"
+    )
+    parser.add_argument("--path", type=Path, help="rodinia: the checkout, which is only read")
+    parser.add_argument("--scratch", type=Path, help="rodinia: folder for copies (default: a temporary one)")
+    parser.add_argument("--only", default="", metavar="NAMES", help="rodinia: these pairs, by name, with commas")
     parser.add_argument("--limit", type=float, default=50.0, metavar="S", help="most seconds an operator takes")
     parser.add_argument(
         "--one-thread", action="store_true", help="CPU time of one thread, for machines that are never quiet"
@@ -27,6 +35,11 @@ ONE_THREAD = dict.fromkeys(("LOOM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THR
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.operator == "rodinia":
+        from threadloom.cli import bench_rodinia
+
+        return bench_rodinia.run(args, commit())
+    args.rounds = args.rounds or 15
     if args.one_thread and any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         # libraries read these when they are loaded, so start anew
         environment = {**os.environ, **ONE_THREAD}

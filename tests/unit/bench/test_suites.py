@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from threadloom.bench.suites import driver, table
+from threadloom.bench.suites import driver, rodinia_data, rodinia_pairs, rodinia_speed, table
 from threadloom.bench.suites.process import Limits, Outcome, run
 from threadloom.bench.suites.program import (
     BUILD,
@@ -22,6 +25,7 @@ from threadloom.bench.suites.program import (
     Row,
     judge_by_output,
 )
+from threadloom.bench.suites.rodinia_speed import NOT_RUNNING, PairResult, Times, geometric_mean
 
 
 def test_cpu_limit_ends_all_processes_of_a_command(tmp_path: Path) -> None:
@@ -78,11 +82,11 @@ def suite(tmp_path: Path, **files: str) -> Path:
     ],
 )
 def test_a_program_is_built_in_a_copy_and_its_row_says_what_happened(
-    tmp_path: Path, build: str, command: str, result: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, build: str, command: str, result: str
 ) -> None:
-    monkeypatch.setattr(driver, "BUILD_LIMITS", Limits(cpu_s=0.5))
+    budget = driver.Budget(Limits(cpu_s=0.5), Limits(cpu_s=5))
     checkout = suite(tmp_path, source="PASS\n")
-    row = driver.try_program(Program("one", "src/one", (build,), (command,)), checkout, tmp_path / "scratch")
+    row = driver.try_program(Program("one", "src/one", (build,), (command,)), checkout, tmp_path / "scratch", budget)
     assert row.result == result, row
     assert sorted(path.name for path in (checkout / "src" / "one").iterdir()) == ["source"]
     assert str(tmp_path) not in row.cause
@@ -94,3 +98,39 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
     assert table.load(tmp_path / "rows.json") == {"a": rows[0], "b": rows[1]}
     text = table.markdown("some", "abc123", rows, "about")
     assert "| pass | 1 |" in text and "| all | 2 | |" in text and "Result / PASS" in text
+
+
+def test_a_pair_counts_by_its_faster_running_twin() -> None:
+    pair = rodinia_pairs.PAIRS[0]
+    ours, slow, fast = Times([2.0, 9.0, 2.0], [4.0] * 3), Times([3.0] * 3, [2.0] * 3), Times([1.0] * 3, [8.0] * 3)
+    result = PairResult(pair, ours, {"gcc": slow, "clang": fast, "other": Times(cause="does not build")})
+    assert result.kernel_ratio == 0.5 and result.whole_ratio == 0.5
+    broken = PairResult(pair, Times(cause="signal 11"), {"gcc": slow})
+    assert broken.kernel_ratio == NOT_RUNNING
+    assert geometric_mean([0.5, 2.0, None]) == pytest.approx(1.0)
+
+
+def test_every_pair_has_generated_inputs_and_both_compilers_named() -> None:
+    assert len({pair.name for pair in rodinia_pairs.PAIRS}) == 16
+    for pair in rodinia_pairs.PAIRS:
+        assert set(pair.inputs) <= set(rodinia_data.MAKERS)
+        assert "{C" in pair.twin_build and pair.build.startswith("loom-nvcc")
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_parallel_regions_are_timed_from_outside(tmp_path: Path) -> None:
+    (tmp_path / "x.c").write_text(
+        "#include <unistd.h>\nint main(void) { usleep(30000);\n"
+        "for (int r = 0; r < 2; ++r) {\n#pragma omp parallel\nusleep(20000);\n} usleep(30000); return 0; }"
+    )
+    observer = Path(rodinia_speed.__file__).with_name("openmp_regions.c")
+    for command in (
+        ["gcc", "-fopenmp", "x.c", "-o", "x"],
+        ["gcc", "-shared", "-fPIC", str(observer), "-o", "observer.so"],
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True)
+    watched = {**os.environ, "LD_PRELOAD": "./observer.so", "LOOM_REGIONS_FILE": "times.json"}
+    subprocess.run(["./x"], cwd=tmp_path, check=True, env=watched)
+    times = json.loads((tmp_path / "times.json").read_text())
+    assert times["regions"] == 2
+    assert times["inside_s"] >= 0.04 and times["span_s"] >= times["inside_s"]

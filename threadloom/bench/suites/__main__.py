@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from threadloom.bench.suites import driver, table
+from threadloom.bench.suites.process import Limits
 
 SUITES = {
     "rodinia": "9c10d3e",
@@ -29,6 +30,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="regular expression of names")
     parser.add_argument("--again", default="", help="regular expression: run rows with this result or name again")
     parser.add_argument("--every", type=int, default=1, help="only every Nth program")
+    parser.add_argument("--build-limit", type=float, default=120, metavar="S", help="CPU seconds of a build")
+    parser.add_argument("--run-limit", type=float, default=60, metavar="S", help="CPU seconds of a run")
     parser.add_argument("--keep", action="store_true", help="keep the built copies")
     parser.add_argument("--list", action="store_true", help="print names and commands, and run nothing")
     args = parser.parse_args(argv)
@@ -44,6 +47,8 @@ def main(argv: list[str] | None = None) -> int:
     names = [program.name for program in programs]
     args.scratch.mkdir(parents=True, exist_ok=True)
 
+    limits = driver.Budget(Limits(args.build_limit), Limits(args.run_limit))
+
     def write() -> None:
         ordered = [rows[name] for name in names if name in rows]
         table.save(args.json, args.suite, SUITES[args.suite], ordered)
@@ -56,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
             args.again and (re.fullmatch(args.again, known.result) or re.fullmatch(args.again, known.name))
         ):
             continue
-        row = driver.try_program(program, args.path.resolve(), args.scratch.resolve(), args.keep)
+        row = driver.try_program(program, args.path.resolve(), args.scratch.resolve(), limits, args.keep)
         rows[program.name] = row
         print(
             f"{row.name:32} {row.result:6} build {row.build_s:6.1f} s  run {row.run_s:6.2f} s  {row.cause}", flush=True

@@ -6,14 +6,22 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.program import BUILD, CRASH, INPUT, TIME, WAIVED, WRONG, Program, Row, build_cause
 
-BUILD_LIMITS = Limits(cpu_s=120)
-RUN_LIMITS = Limits(cpu_s=30)
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What one program may take."""
+
+    build: Limits
+    run: Limits
+
+
+BUDGET = Budget(Limits(cpu_s=120), Limits(cpu_s=60))
 
 
 def environment() -> dict[str, str]:
@@ -25,7 +33,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def try_program(program: Program, checkout: Path, scratch: Path, keep: bool = False) -> Row:
+def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget = BUDGET, keep: bool = False) -> Row:
     """The row of one program: copied to `scratch`, built, run, judged."""
     if program.left_out:
         return Row(program.name, WAIVED, program.left_out)
@@ -35,7 +43,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, keep: bool = Fa
         if program.prepare:
             program.prepare(folder)
         for command in program.build:
-            outcome = run(["sh", "-c", command], folder, BUILD_LIMITS, environment())
+            outcome = run(["sh", "-c", command], folder, budget.build, environment())
             row.build_s += outcome.cpu_s
             if not outcome.good:
                 row.cause = f"over the {outcome.stopped} limit" if outcome.stopped else build_cause(outcome.output)
@@ -45,13 +53,16 @@ def try_program(program: Program, checkout: Path, scratch: Path, keep: bool = Fa
                 return row
         outcomes = []
         for command in program.runs:
-            outcomes.append(run(["sh", "-c", command], folder, RUN_LIMITS, environment()))
+            outcomes.append(run(["sh", "-c", command], folder, budget.run, environment()))
             row.run_s += outcomes[-1].seconds
             if not outcomes[-1].good:
                 break
         log = "\n".join(outcome.output for outcome in outcomes)
         (scratch / f"{program.name.replace('/', '_')}.run.log").write_text(log)
-        row.result, row.cause = program.judge(folder, outcomes)
+        try:
+            row.result, row.cause = program.judge(folder, outcomes)
+        except (OSError, ValueError, IndexError) as error:  # the output is not what a right program writes
+            row.result, row.cause = WRONG, f"its output cannot be read: {error}"
         missing = missing_inputs(program.runs[: len(outcomes)], folder)
         if row.result in (WRONG, CRASH) and missing:
             row.result, row.cause = INPUT, f"{missing[0]} is missing"
@@ -65,7 +76,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, keep: bool = Fa
 def missing_inputs(runs: tuple[str, ...], folder: Path) -> list[str]:
     """Words of the commands that look like paths of files and name none."""
     words = [word for command in runs for word in command.split() if re.search(r"\w/\w|\w\.[a-zA-Z]\w*$", word)]
-    return [word for word in words if not word.startswith("-") and not (folder / word).exists()]
+    return [word for word in words if not re.search(r"^-|[=$]", word) and not (folder / word).exists()]
 
 
 def copy(folder: str, checkout: Path, scratch: Path) -> Path:
@@ -95,17 +106,3 @@ def anonymous(text: str, scratch: Path) -> str:
     """Without the folders of this machine."""
     text = text.replace(str(scratch / "tree") + "/", "").replace(str(Path.home()), "~")
     return re.sub(r"(?:/[\w.+-]+)+/(threadloom/)", r"\1", re.sub(r"/tmp/[\w.-]+/", "", text))
-
-
-def run_suite(
-    programs: Iterable[Program], checkout: Path, scratch: Path, done: dict[str, Row], finished: Callable[[Row], None]
-) -> list[Row]:
-    """Rows of all programs, those in `done` as they are; `finished` is told of each new one."""
-    rows = []
-    for program in programs:
-        row = done.get(program.name)
-        if row is None:
-            row = try_program(program, checkout, scratch)
-            finished(row)
-        rows.append(row)
-    return rows

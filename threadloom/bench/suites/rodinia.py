@@ -92,7 +92,7 @@ def _against_twin(twin: Twin, checkout: Path, place: Path, folder: str, outcomes
 
 
 _TABLE: dict[str, tuple] = {
-    "backprop": ("cuda/backprop", _MAKE, "./backprop 65536"),
+    "backprop": ("cuda/backprop", _MAKE, "./backprop 65536", (), checks.backprop_kernels),
     "bfs": (
         "cuda/bfs",
         _MAKE,
@@ -115,13 +115,13 @@ _TABLE: dict[str, tuple] = {
     "cfd": (
         "cuda/cfd",
         _HOME + "CPATH=../hybridsort make euler3d CUDA_DIR=$H",
-        "./euler3d ../../data/cfd/fvcorr.domn.097K",
-        ("cfd/fvcorr.domn.097K",),
+        "./euler3d ../../data/cfd/box.domn.004K",
+        ("cfd/box.domn.004K",),
         Twin(
             "cfd",
             "make euler3d_cpu OMP_NUM_THREADS=2",
-            "./euler3d_cpu ../../data/cfd/fvcorr.domn.097K",
-            checks.close_files(("density", "momentum", "density_energy"), 2e-3),
+            "./euler3d_cpu ../../data/cfd/box.domn.004K",
+            checks.close_files(("density", "momentum", "density_energy"), 2e-3, skip_lines=1),
         ),
     ),
     "dwt2d": (
@@ -131,7 +131,7 @@ _TABLE: dict[str, tuple] = {
         ("dwt2d/rgb.bmp",),
         checks.wavelet,
     ),
-    "gaussian": ("cuda/gaussian", _MAKE, "./gaussian -s 256", (), checks.linear_system),
+    "gaussian": ("cuda/gaussian", _MAKE, "./gaussian -s 256", (), checks.gaussian_kernels),
     "heartwall": (
         "cuda/heartwall",
         _HOME + "make OUTPUT=Y",

@@ -229,6 +229,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "bfs/graph65536.txt": bfs_graph(65536),
     "bfs/graph1MW_6.txt": bfs_graph(1_000_000),
     "cfd/fvcorr.domn.097K": cfd_domain(48, 48, 42),
+    "cfd/box.domn.004K": cfd_domain(16, 16, 16),
     "hotspot/temp_512": column(512 * 512, 323, 341),
     "hotspot/power_512": column(512 * 512, 0, 1e-3),
     "hotspot/temp_1024": column(1024 * 1024, 323, 341),

@@ -1,4 +1,5 @@
 // Kernel and variable tables, launch configuration, launches, occupancy.
+#include "profile.h"
 #include "runtime.h"
 
 #include <algorithm>
@@ -67,6 +68,13 @@ struct SavedArguments {
   }
 };
 
+void run(const Kernel& kernel, void** arguments, const Geometry& geometry) {
+  if (!profiling()) return kernel.entry(arguments, &geometry);
+  Clock::time_point start = Clock::now();
+  kernel.entry(arguments, &geometry);
+  profile_kernel(kernel.name, start);
+}
+
 }  // namespace
 
 const Kernel* find_kernel(const void* stub) {
@@ -97,9 +105,9 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   Geometry geometry{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (unsigned)shared_bytes};
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   cudaStreamIsCapturing(stream, &status);
-  if (status == cudaStreamCaptureStatusNone) return result(enqueue(stream, [&] { kernel->entry(arguments, &geometry); }));
+  if (status == cudaStreamCaptureStatusNone) return result(enqueue(stream, [&] { run(*kernel, arguments, geometry); }));
   auto saved = std::make_shared<SavedArguments>(*kernel, arguments);
-  return result(enqueue(stream, [=] { kernel->entry(saved->pointers.data(), &geometry); }));
+  return result(enqueue(stream, [=] { run(*kernel, saved->pointers.data(), geometry); }));
 }
 
 }  // namespace loom

@@ -1,4 +1,5 @@
 // Memory of every kind: one address space, so "device" memory is aligned host memory.
+#include "profile.h"
 #include "runtime.h"
 
 #include <sys/mman.h>
@@ -160,7 +161,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
   if (bytes && (!to || !from)) return failed(cudaErrorInvalidValue);
   return result(enqueue(stream, [=] {
-    if (bytes) memmove(to, from, bytes);
+    timed_copy([&] {
+      if (bytes) memmove(to, from, bytes);
+    });
   }));
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) { return cudaMemcpyAsync(to, from, bytes, kind, nullptr); }
@@ -172,14 +175,18 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               cudaStream_t stream) {
   if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
   if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
-  return result(enqueue(stream, [=] { copy_rows((char*)to, to_pitch, (const char*)from, from_pitch, width, height); }));
+  return result(enqueue(stream, [=] {
+    timed_copy([&] { copy_rows((char*)to, to_pitch, (const char*)from, from_pitch, width, height); });
+  }));
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
   return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
 }
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   if (!p || !valid(p->kind)) return failed(cudaErrorInvalidValue);
-  return result(enqueue(stream, [copy = *p] { copy_3d(copy); }));
+  return result(enqueue(stream, [copy = *p] {
+    timed_copy([&] { copy_3d(copy); });
+  }));
 }
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return cudaMemcpy3DAsync(p, nullptr); }
 

@@ -1,0 +1,19 @@
+// Times of kernels and copies, kept only where LOOM_PROFILE asks for them.
+#pragma once
+#include <chrono>
+
+namespace loom {
+using Clock = std::chrono::steady_clock;
+
+bool profiling();
+void profile_kernel(const char* name, Clock::time_point start);
+void profile_copy(Clock::time_point start);
+
+// Runs `work`, a copy or a fill of memory.
+template <class F> void timed_copy(const F& work) {
+  if (!profiling()) return work();
+  Clock::time_point start = Clock::now();
+  work();
+  profile_copy(start);
+}
+}  // namespace loom
