@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from threadloom.errors import InternalError
 from threadloom.par.opcodes import FAST_MATH_FLAGS, OPCODES, Form
@@ -20,6 +21,7 @@ _BEFORE_CALL = frozenset({"tail", "musttail", "notail"})
 _FAST_MATH = frozenset(FAST_MATH_FLAGS)
 
 
+@lru_cache(maxsize=1 << 12)
 def quoted(sigil: str, name: str) -> str:
     """`name` after `%` or `@`, in quotes where LLVM needs them."""
     if _PLAIN_NAME.fullmatch(name):
@@ -34,6 +36,7 @@ def value_name(value: Value) -> str:
     return quoted("%", value.name)
 
 
+@lru_cache(maxsize=1 << 10)
 def type_text(type_: Type) -> str:
     match type_:
         case Int(bits):

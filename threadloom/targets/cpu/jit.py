@@ -99,12 +99,14 @@ def compile_assembly(text: str, target: CpuTarget, options: CompileOptions = EXP
 
 @contextmanager
 def _strength_reduction(wanted: bool) -> Iterator[None]:
-    """Explicit code steps through memory as it should already, and LLVM's loop strength reduction is a fifth of the
-    time that it takes to compile. The switch is the process's, so others wait."""
+    """Explicit code steps through memory as it should already: LLVM's loop strength reduction is a fifth of the time
+    that it takes to compile, its scheduling after register allocation a tenth. The switches are the process's, so
+    others wait."""
     import llvmlite.binding as llvm
 
     with _codegen_lock:
-        llvm.set_option("threadloom", f"-disable-lsr={'false' if wanted else 'true'}")
+        for switch in ("disable-lsr", "disable-post-ra"):
+            llvm.set_option("threadloom", f"-{switch}={'false' if wanted else 'true'}")
         yield
 
 

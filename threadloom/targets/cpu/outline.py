@@ -176,9 +176,11 @@ def _plan_slices(emitter: FunctionEmitter, op: Parallel, memory: str) -> str:
     """Give each shared allocation of the region its offset; returns the bytes of all."""
     from threadloom.targets.cpu.emit_function import ArenaSlice
 
-    inside = defined(op.body) | {iv.name for iv in op.ivs}
+    allocas = _shared_allocas(op)
+    sized = {alloca.count.name for alloca in allocas if isinstance(alloca.count, Value)}
+    inside = defined(op.body) | {iv.name for iv in op.ivs} if sized else set()
     offset = "0"
-    for alloca in _shared_allocas(op):
+    for alloca in allocas:
         if isinstance(alloca.count, Value) and alloca.count.name in inside:
             raise InternalError(f"{emitter.name}: the size of %{alloca.result.name} must be known outside its parallel")
         offset = _aligned(emitter, offset, alloca)

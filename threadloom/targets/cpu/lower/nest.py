@@ -28,7 +28,7 @@ from threadloom.targets.cpu.lower.reduce import Accumulator, Reduction, reductio
 from threadloom.targets.cpu.lower.scan import emit_scan
 from threadloom.targets.cpu.lower.tiles import store_tile
 from threadloom.targets.cpu.lower.vectors import first_lanes, tree
-from threadloom.tile.functions import TABLE, Cost
+from threadloom.targets.cpu.math import FUNCTIONS
 from threadloom.tile.ops import AtomicAdd, Load, Map, Op, Reduce, Scan, Store, Value
 
 INNERMOST_COPIES, OUTER_COPIES = 4, 2
@@ -290,7 +290,7 @@ def _merged(reduction: Reduction, row: Sequence[Accumulator], b: Builder) -> Acc
 
 def _is_dear(item: Item) -> bool:
     """exp and the like: a polynomial of its own."""
-    return isinstance(item, Map) and item.fn in TABLE and TABLE[item.fn].cost not in (Cost.FMA, Cost.ALU)
+    return isinstance(item, Map) and item.fn in FUNCTIONS
 
 
 def _reduces(item: Item, axis: str) -> bool:
