@@ -132,6 +132,7 @@ class _Thread:
     at: int = 0
     running: _Operation | None = None  # a synchronous task that it is in
     fifos: dict[str, list[_Operation | None]] = field(default_factory=lambda: defaultdict(list))
+    done: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # complete groups of each
 
 
 class _Failure(Exception):
@@ -214,8 +215,11 @@ class Simulation:
     def _passes(self, thread: _Thread, step: Step, wait: Wait) -> bool:
         signal = self.signals[wait.signal]
         if signal.kind in GROUPS:
-            fifo = thread.fifos[signal.name]
-            return all(o is None or o.done for o in fifo[: max(0, len(fifo) - wait.pending)])
+            fifo, done = thread.fifos[signal.name], thread.done[signal.name]
+            while done < len(fifo) and ((group := fifo[done]) is None or group.done):  # they complete in order
+                done += 1
+            thread.done[signal.name] = done
+            return done >= len(fifo) - wait.pending
         target = wait_target(step, signal.slots)
         if target is None:
             return True

@@ -4,13 +4,18 @@ The argument for a survivor is computed, not believed: for every trip count trie
 program (this task must be done before that one starts, for the sake of this buffer) still holds in the mutant's own
 happens-before order. The argument shows the demand nearest to what was changed, and the chain of waits that proves it
 in the mutant. The adversarial simulator must agree.
+
+Mutants that are one program get one verdict (two operators may do the same at a place), and so do mutants that differ
+only in which worker is which, where the program itself looks the same with its workers exchanged.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Completion, Device
@@ -75,16 +80,50 @@ def try_mutants(program: SProgram, device: Device, mutants: Iterable[Mutant]) ->
         raise InternalError(f"mutants of a program that is itself refused: {found[0]}")
     cases = trip_cases(program)
     original = [_execution(program, device, trips, Findings()) for trips in cases]
-    killed: list[Killed] = []
-    survivors: list[Survivor] = []
+    exchanges = [names for names in _exchanges(program) if _shape(program, names) == _shape(program, {})]
+    known: dict[Hashable, Killed | Survivor] = {}
+    verdicts: list[Killed | Survivor] = []
     for mutant in mutants:
         if mutant.program != program:
-            made = _try(mutant, device, cases, original)
-            if isinstance(made, Killed):
-                killed.append(made)
-            else:
-                survivors.append(made)
-    return Report(tuple(killed), tuple(survivors))
+            shapes = [(_shape(mutant.program, names), names) for names in ({}, *exchanges)]
+            seen = next(((known[s], names) for s, names in shapes if s in known), None)
+            made = _try(mutant, device, cases, original) if seen is None else _exchanged_back(*seen)
+            known[shapes[0][0]] = made
+            verdicts.append(replace(made, mutant=mutant))
+    return Report(
+        tuple(v for v in verdicts if isinstance(v, Killed)), tuple(v for v in verdicts if isinstance(v, Survivor))
+    )
+
+
+def _exchanges(program: SProgram) -> list[dict[str, str]]:
+    """Ways to exchange the names of the workers."""
+    workers = [role.name for role in program.roles if role.kind == "worker"]
+    return [dict(zip(workers, order, strict=True)) for order in permutations(workers)][1:]
+
+
+def _shape(program: SProgram, names: dict[str, str]) -> Hashable:
+    """All that the checker looks at, with roles renamed, and signals and buffers that carry a role in their names."""
+
+    def renamed(text: str) -> str:
+        return _renamed(text, names)
+
+    parts = (program.roles, program.buffers, program.signals, program.sections)
+    counts = frozenset((plan.loop, plan.stages, plan.most_trips) for plan in program.loops)
+    return (counts, *(frozenset(renamed(repr(item)) for item in part) for part in parts))
+
+
+def _renamed(text: str, names: dict[str, str]) -> str:
+    return re.sub(r"worker\d+", lambda found: names.get(found[0], found[0]), text)
+
+
+def _exchanged_back(made: Killed | Survivor, names: dict[str, str]) -> Killed | Survivor:
+    """The verdict on a mutant whose workers, renamed by `names`, are those of the mutant that was tried."""
+    back = {new: old for old, new in names.items()}
+    if isinstance(made, Survivor):
+        return replace(made, argument=_renamed(made.argument, back))
+    found = made.finding
+    texts = {field: _renamed(getattr(found, field), back) for field in ("message", "buffer", "role")}
+    return replace(made, finding=replace(found, **texts))
 
 
 Execution = tuple[Order, DataChecker]

@@ -61,3 +61,14 @@ def test_mutants_of_a_refused_program_prove_nothing():
     broken = gemm_hopper(slots=1)
     with pytest.raises(InternalError, match="itself refused"):
         try_mutants(broken, H200, [Mutant("none", "nowhere", broken)])
+
+
+def test_verdicts_for_exchanged_workers_are_those_of_a_trial():
+    """Workers of a straight product do the same; what is found for one stands for the other, in its own names."""
+    program = gemm_hopper(slots=2, persistent=False)
+    assert len([r for r in program.roles if r.kind == "worker"]) == 2
+    found = [m for name in ("drop-wait", "drop-fence", "last-wait") for m in OPERATORS[name](program)]
+    together, alone = try_mutants(program, H200, found), [try_mutants(program, H200, [m]) for m in found]
+    said = {str(k.mutant): (k.finding.slug, k.finding.role) for k in together.killed}
+    assert said == {str(k.mutant): (k.finding.slug, k.finding.role) for report in alone for k in report.killed}
+    assert len(together.survivors) == sum(len(report.survivors) for report in alone)
