@@ -17,6 +17,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,8 +144,12 @@ def runner(path: Path, call: Call) -> Callable[[], None]:
             return _from_llvm(text, call)
         case ".s":
             _check_made_for(path, text, call)
-            _check_assembly(path, text)
-            return _from_llvm(_as_module_assembly(text), call)
+            module = _as_module_assembly(text)
+            _check_assembly(path, text, module)
+            try:
+                return _from_llvm(module, call)
+            except InternalError as error:  # a person wrote it
+                raise CompileError(BAD_STAGE, f"{path.name}: {error}", why="it names what is not there") from None
         case ".cu":
             _check_made_for(path, text, call)
             return _from_cuda(path, text, call)
@@ -281,11 +287,27 @@ def _check_llvm(path: Path, text: str) -> None:
         raise CompileError(BAD_STAGE, f"{path.name} defines no {ENTRY}", why="that is the function that is called")
 
 
-def _check_assembly(path: Path, text: str) -> None:
+def _check_assembly(path: Path, text: str, module: str) -> None:
+    """Assemble in a process of its own, since LLVM ends the one in which it meets a wrong instruction; what is right is
+    taken from the cache of objects afterwards."""
     from threadloom.targets.cpu.lower.kernel import ENTRY
 
     if f"{ENTRY}:" not in text:
         raise CompileError(BAD_STAGE, f"{path.name} defines no {ENTRY}", why="that is the function that is called")
+    done = subprocess.run([sys.executable, "-c", ASSEMBLE], input=module, text=True, capture_output=True, check=False)
+    if done.returncode:
+        said = next((line for line in done.stderr.splitlines() if "error: " in line), done.stderr.strip())
+        said = said.rpartition("error: ")[2]
+        raise CompileError(BAD_STAGE, f"LLVM refuses {path.name}: {said.replace('<inline asm>', path.name)}")
+
+
+ASSEMBLE = """\
+import sys
+import llvmlite.binding as llvm
+from threadloom.targets.cpu.jit import object_for_host
+llvm.initialize_native_asmparser()
+object_for_host(sys.stdin.read())
+"""
 
 
 def _from_program(program: SProgram, call: Call) -> Callable[[], None]:

@@ -159,6 +159,23 @@ def test_files_that_hold_no_kernel(tmp_path, name, content, slug):
     assert caught.value.slug == slug
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("loom_kernel:", "loom_kernel:\n\tno_such_instruction", r"LLVM refuses a\.s: a\.s:\d+:\d+: invalid instruction"),
+        ("loom_kernel:", "loom_kernel:\n\tjmp\tnowhere_at_all", "cannot be linked"),
+    ],
+)
+def test_wrong_assembly_is_one_error(dumped, tmp_path, right, wrong, said):
+    """LLVM would end the process that it finds the first one in."""
+    kernel, folder = dumped
+    text = (folder / STAGES[-1]).read_text(encoding="utf-8")
+    (tmp_path / "a.s").write_text(text.replace(right, wrong), encoding="utf-8")
+    with pytest.raises(CompileError, match=said) as caught:
+        execute(kernel, repeat=1, stage=tmp_path / "a.s")
+    assert caught.value.slug == "bad-stage"
+
+
 def test_missing_stage_is_one_message(loom):
     done = loom("run", "softmax", "--shape", "M=2,N=3", "--from", "nothing.par")
     assert (done.returncode, done.stderr.strip()) == (1, "loom: nothing.par: No such file or directory")

@@ -51,6 +51,24 @@ def test_every_block_runs_once_on_any_number_of_workers(schedule, space, workers
         assert np.array_equal(out, expected)
 
 
+def test_code_that_llvm_refuses_is_one_error_and_leaves_llvm_usable():
+    """Its module is closed before its context, whatever the collector does afterwards."""
+    import gc
+
+    from threadloom.errors import InternalError
+
+    refused = ["define void @f() { ret i32 0 }", "define i32 @f() {\n  %x = add i32 %y, 1\n  ret i32 %x\n}",
+               "define void @f() {\na:\n  br label %a\nb:\n  %x = phi i32 [ 0, %a ]\n  br label %b\n}"]  # fmt: skip
+    kept = []
+    for text in refused * 3:
+        with pytest.raises(InternalError, match="LLVM refuses") as caught:
+            jit.compile_object(text, X86_64_V2)
+        kept.append(caught)
+    del kept, caught
+    gc.collect()
+    assert jit.compile_object("define void @f() { ret void }", X86_64_V2)
+
+
 @pytest.mark.parametrize("options", [jit.EXPLICIT, jit.OPTIMIZED])
 def test_private_arrays_of_parallel_iterations_stay_private(options):
     """Each work-item fills its own array; marking those accesses as independent would let LLVM mix them up."""

@@ -110,23 +110,21 @@ def _strength_reduction(wanted: bool) -> Iterator[None]:
         yield
 
 
-def optimized_llvm(text: str, target: CpuTarget, options: CompileOptions = OPTIMIZED) -> str:
-    """The LLVM IR that the code generator sees."""
-    module, _ = _compiled_module(text, target, options)
-    return str(module)
-
-
 def _compiled_module(
     text: str, target: CpuTarget, options: CompileOptions
 ) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
     import llvmlite.binding as llvm
 
     machine = _target_machine(target, options.level)
+    context, module = llvm.create_context(), None
     try:
-        module = llvm.parse_assembly(text, llvm.create_context())
+        module = llvm.parse_assembly(text, context)
         module.triple, module.data_layout = target.triple, str(machine.target_data)
         module.verify()
     except RuntimeError as error:
+        if module is not None:
+            module.close()  # before its context: a traceback keeps both, and the collector may take that one first
+        context.close()
         raise InternalError(f"LLVM refuses the emitted code: {_with_line(str(error), text)}") from error
     if options.optimize:
         _optimize(module, machine)
