@@ -6,11 +6,12 @@
 | integer division by zero   | all ones, no trap      | trap                 | another divisor, then select         |
 | INT_MIN / -1               | INT_MIN                | trap                 | as above                             |
 | float to integer, too big  | saturates, NaN gives 0 | poison               | -fno-strict-float-cast-overflow      |
+| ... to 8 or 16 bits        | of 32, lowest bits     | as above, to 8 or 16 | to 32 bits, then truncation          |
 | a * b + c                  | one rounding           | as the flags say     | -ffp-contract=fast-honor-pragmas     |
 
 Must run before any LLVM pass: the first constant folding already exploits poison. Works on text, line by line, because
-clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The last two rows are in
-front.py.
+clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The rows with a flag of clang's are
+in front.py.
 """
 
 from __future__ import annotations
@@ -28,11 +29,34 @@ _DIVIDE = re.compile(
     rf"(?P<value>[^ ,]+), (?P<divisor>{_NAME}|0|-1)(?P<rest>.*)$",
     re.MULTILINE,
 )
+_NARROW = re.compile(
+    rf"^  (?P<name>{_NAME}) = (?P<tail>tail )?call i(?P<bits>8|16) @llvm\.fpto(?P<sign>[su])i\.sat\.i(?:8|16)\.(?P<float>f\d+)"
+    r"\((?P<operand>[^)]*)\)(?P<attributes> #\d+)?(?P<rest>.*)$",
+    re.MULTILINE,
+)
+_TYPES = {"f16": "half", "f32": "float", "f64": "double"}
 
 
 def restore(device_ir: str) -> str:
-    """`device_ir` with the device's meaning of shifts and integer division made explicit."""
-    return _DIVIDE.sub(_division, _SHIFT.sub(_shift, device_ir))
+    """`device_ir` with the device's meaning of shifts, integer division and narrow conversions made explicit."""
+    return _narrow_conversions(_DIVIDE.sub(_division, _SHIFT.sub(_shift, device_ir)))
+
+
+def _narrow_conversions(device_ir: str) -> str:
+    """To 8 and 16 bits by way of 32, as nvcc compiles it: 260.0f is 4 as an unsigned char, not 255."""
+    used = {(match["sign"], match["float"]) for match in _NARROW.finditer(device_ir)}
+    changed = _NARROW.sub(_conversion, device_ir)
+    for sign, float_ in sorted(used):
+        declaration = f"declare i32 @llvm.fpto{sign}i.sat.i32.{float_}({_TYPES[float_]})"
+        if declaration not in changed:
+            changed += f"\n{declaration}\n"
+    return changed
+
+
+def _conversion(match: re.Match[str]) -> str:
+    name, rest, word = match["name"], match["rest"], _part(match["name"], "word")
+    whole = f"@llvm.fpto{match['sign']}i.sat.i32.{match['float']}({match['operand']})"
+    return f"  {word} = call i32 {whole}{rest}\n  {name} = trunc i32 {word} to i{match['bits']}{rest}"
 
 
 def _part(name: str, what: str) -> str:

@@ -46,6 +46,37 @@ def test_value_is_the_devices(op: str, bits: int, a: int, b: int, expected: int)
     assert run(op, bits, a, b) == expected
 
 
+CONVERSION = (
+    "declare {t} @llvm.fpto{sign}i.sat.{t}.f32(float)\n"
+    "define i32 @f(float %a) {{\nentry:\n  %r = call {t} @llvm.fpto{sign}i.sat.{t}.f32(float %a)\n"
+    "  %w = zext {t} %r to i32\n  ret i32 %w\n}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("sign", "type_", "value", "expected"),
+    [
+        ("u", "i8", 260.9, 4),
+        ("u", "i8", -3.0, 0),
+        ("u", "i8", 1e20, 255),
+        ("s", "i8", 130.0, 130),
+        ("s", "i8", -1.5, 255),
+        ("u", "i16", 65537.0, 1),
+        ("s", "i16", float("nan"), 0),
+    ],
+)
+def test_conversions_to_narrow_integers_go_through_32_bits(sign: str, type_: str, value: float, expected: int) -> None:
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    text = semantics.restore(CONVERSION.format(sign=sign, t=type_))
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), machine)
+    engine.finalize_object()
+    assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_float)(engine.get_function_address("f"))(value) == expected
+
+
 def test_constant_amounts_are_left_alone() -> None:
     text = FUNCTION.format(t="i32", op="shl").replace("%a, %b", "%a, 3")
     assert semantics.restore(text) == text

@@ -16,7 +16,7 @@ struct cublasContext {
 namespace {
 template <class F> cublasStatus_t run(cublasHandle_t h, F f) {
   if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
-  return loom::enqueue(h->stream, f) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+  return loom::enqueue_and_wait(h->stream, f) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 // Element i of a vector with stride; BLAS counts from the far end where the stride is negative.
 template <class T> T* at(T* x, int inc, int n, int i) { return x + (long)(inc < 0 ? i - (n - 1) : i) * inc; }

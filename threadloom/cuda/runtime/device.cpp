@@ -155,9 +155,13 @@ cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetByPCIBusId(int* device, const char*) { return *device = 0, cudaSuccess; }
-cudaError_t cudaDeviceSynchronize() { return result(device_error()); }
+cudaError_t cudaDeviceSynchronize() {
+  wait_for_streams();
+  return result(device_error());
+}
 cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 cudaError_t cudaDeviceReset() {
+  wait_for_streams();
   break_device(cudaSuccess);
   return cudaSuccess;
 }

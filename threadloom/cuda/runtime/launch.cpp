@@ -103,9 +103,7 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   const Kernel* kernel = find_kernel(stub);
   if (cudaError_t error = check(kernel, grid, block, shared_bytes)) return failed(error);
   Geometry geometry{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (unsigned)shared_bytes};
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaStreamIsCapturing(stream, &status);
-  if (status == cudaStreamCaptureStatusNone) return result(enqueue(stream, [&] { run(*kernel, arguments, geometry); }));
+  if (runs_at_once(stream)) return result(enqueue(stream, [&] { run(*kernel, arguments, geometry); }));
   auto saved = std::make_shared<SavedArguments>(*kernel, arguments);
   return result(enqueue(stream, [=] { run(*kernel, saved->pointers.data(), geometry); }));
 }

@@ -63,6 +63,18 @@ cudaError_t release(void* p, bool host) {
   return cudaSuccess;
 }
 
+// Whether the copy touches host memory that CUDA would have to stage, so that the caller may change it afterwards.
+bool staged(const void* to, const void* from) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  for (const void* p : {to, from})
+    if (!containing(p) && !find_variable(p)) return true;
+  return false;
+}
+cudaError_t copy_in_order(cudaStream_t stream, const void* to, const void* from, std::function<void()> copy) {
+  auto work = [copy = std::move(copy)] { timed_copy(copy); };
+  return result(!runs_at_once(stream) && staged(to, from) ? enqueue_and_wait(stream, work) : enqueue(stream, work));
+}
+
 bool valid(cudaMemcpyKind kind) { return (unsigned)kind <= cudaMemcpyDefault; }
 
 // Rows of `width` bytes.
@@ -114,8 +126,14 @@ cudaError_t cudaMalloc3D(cudaPitchedPtr* p, cudaExtent extent) {
   *p = {nullptr, 0, extent.width, extent.height};
   return cudaMallocPitch(&p->ptr, &p->pitch, extent.width, extent.height * extent.depth);
 }
-cudaError_t cudaFree(void* p) { return release(p, false); }
-cudaError_t cudaFreeHost(void* p) { return release(p, true); }
+cudaError_t cudaFree(void* p) {
+  wait_for_streams();
+  return release(p, false);
+}
+cudaError_t cudaFreeHost(void* p) {
+  wait_for_streams();
+  return release(p, true);
+}
 
 cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned flags) {
   if (!p || !bytes) return failed(cudaErrorInvalidValue);
@@ -125,6 +143,7 @@ cudaError_t cudaHostRegister(void* p, size_t bytes, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaHostUnregister(void* p) {
+  wait_for_streams();
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto found = heap().allocations.find((char*)p);
   if (found == heap().allocations.end() || found->second.ours) return failed(cudaErrorHostMemoryNotRegistered);
@@ -160,11 +179,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
   if (bytes && (!to || !from)) return failed(cudaErrorInvalidValue);
-  return result(enqueue(stream, [=] {
-    timed_copy([&] {
-      if (bytes) memmove(to, from, bytes);
-    });
-  }));
+  return copy_in_order(stream, to, from, [=] {
+    if (bytes) memmove(to, from, bytes);
+  });
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) { return cudaMemcpyAsync(to, from, bytes, kind, nullptr); }
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes, cudaStream_t stream) {
@@ -175,18 +192,16 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               cudaStream_t stream) {
   if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
   if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
-  return result(enqueue(stream, [=] {
-    timed_copy([&] { copy_rows((char*)to, to_pitch, (const char*)from, from_pitch, width, height); });
-  }));
+  return copy_in_order(stream, to, from, [=] { copy_rows((char*)to, to_pitch, (const char*)from, from_pitch, width, height); });
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
   return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, nullptr);
 }
 cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
   if (!p || !valid(p->kind)) return failed(cudaErrorInvalidValue);
-  return result(enqueue(stream, [copy = *p] {
-    timed_copy([&] { copy_3d(copy); });
-  }));
+  const void* host_to = p->dstArray ? p->dstArray->data : p->dstPtr.ptr;
+  const void* host_from = p->srcArray ? p->srcArray->data : p->srcPtr.ptr;
+  return copy_in_order(stream, host_to, host_from, [copy = *p] { copy_3d(copy); });
 }
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return cudaMemcpy3DAsync(p, nullptr); }
 
@@ -211,7 +226,7 @@ cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent) { retur
 // ---- pools: allocation in stream order is allocation now
 cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) { return is_stream(stream) ? cudaMalloc(p, bytes) : failed(cudaErrorInvalidResourceHandle); }
 cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) { return cudaMallocAsync(p, bytes, stream); }
-cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { cudaFree(p); })); }
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { release(p, false); })); }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return *pool = new CUmemPoolHandle_st, cudaSuccess; }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return delete pool, cudaSuccess; }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
@@ -270,6 +285,7 @@ cudaError_t cudaMallocArray(cudaArray_t* array, const cudaChannelFormatDesc* for
   return cudaMalloc3DArray(array, format, {width, height, 0}, flags);
 }
 cudaError_t cudaFreeArray(cudaArray_t array) {
+  wait_for_streams();
   if (array) free(array->data);
   delete array;
   return cudaSuccess;

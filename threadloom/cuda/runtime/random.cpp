@@ -146,7 +146,7 @@ struct curandGenerator_st {
 
 namespace {
 template <class F> curandStatus_t fill(curandGenerator_t g, F f) {
-  return loom::enqueue(g->stream, f) == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
+  return loom::enqueue_and_wait(g->stream, f) == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
 }
 template <class T, class U> void normals(T* out, size_t count, T mean, T deviation, U uniform) {
   for (size_t i = 0; i < count; i += 2) {

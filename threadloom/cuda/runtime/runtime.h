@@ -14,9 +14,13 @@ inline cudaError_t result(cudaError_t error) { return error == cudaSuccess ? err
 void break_device(cudaError_t error);
 cudaError_t device_error();
 
-// ---- streams: work of a stream is either run at once or, while the stream is being captured, kept in a graph
+// ---- streams: work of a created stream runs in a thread of its own; that of the default stream at once, in the caller, when
+// the streams that wait for it are idle; that of a captured stream is kept in a graph
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+cudaError_t enqueue_and_wait(cudaStream_t stream, std::function<void()> work);  // for work on memory of the caller
+bool runs_at_once(cudaStream_t stream);
 bool is_stream(cudaStream_t stream);
+void wait_for_streams();  // all of them, as cudaDeviceSynchronize does
 
 // ---- kernels: what the compiler registers for each (threadloom/cuda/link_host.py writes these tables)
 struct Kernel {

@@ -1,9 +1,11 @@
-// Streams, events and graphs. Work runs in the calling thread, in the order in which it is issued: that is one of the
-// orders CUDA allows for every program that does not wait, inside a kernel, for something the host does later.
+// Streams, events and graphs. A stream that the program creates is a queue with a thread (queue.h). The default stream has
+// none: its work runs in the calling thread, after the work of all streams but the non-blocking ones.
+#include "queue.h"
 #include "runtime.h"
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -25,13 +27,27 @@ struct CUstream_st {
   int priority = 0;
   CUgraph_st* capture = nullptr;
   bool owns_capture = false;
+  loom::Queue queue;
+};
+// Outlives its event, for work in queues refers to it.
+struct Moment {
+  std::mutex mutex;
+  std::condition_variable reached;
+  long long issued = 0, done = 0;  // records so far, and how many of them have been reached
+  Clock::time_point time;
+
+  void wait(long long record) {
+    std::unique_lock<std::mutex> lock(mutex);
+    reached.wait(lock, [&] { return done >= record; });
+  }
 };
 struct CUevent_st {
   unsigned flags = 0;
-  bool recorded = false;
-  Clock::time_point time;
+  std::shared_ptr<Moment> moment = std::make_shared<Moment>();
   CUgraph_st* capture = nullptr;  // where the event was recorded while capturing
 };
+
+extern "C" int __loom_max_threads();  // parallel.cpp
 
 namespace loom {
 namespace {
@@ -60,14 +76,54 @@ CUevent_st* checked(cudaEvent_t event) {
 
 bool is_stream(cudaStream_t stream) { return resolve(stream) != nullptr; }
 
+namespace {
+// The checker keeps one history of all accesses, so there kernels run one after another.
+bool serial() {
+  static const bool yes = getenv("LOOM_CHECK_FILE") != nullptr;
+  return yes;
+}
+// Streams that have been used, without those that do not wait for the default stream where `blocking` says so.
+void wait_for(bool blocking) {
+  if (Queue::inside()) return;
+  std::vector<CUstream_st*> streams;
+  {
+    std::lock_guard<std::mutex> guard(live().mutex);
+    for (CUstream_st* stream : live().streams)
+      if (!blocking || !(stream->flags & cudaStreamNonBlocking)) streams.push_back(stream);
+  }
+  for (CUstream_st* stream : streams) stream->queue.wait();
+}
+}  // namespace
+
+void wait_for_streams() { wait_for(false); }
+
+bool runs_at_once(cudaStream_t stream) {
+  CUstream_st* known = resolve(stream);
+  return !known || (!known->capture && (known == &live().standard || Queue::inside() || serial()));
+}
+
 cudaError_t enqueue(cudaStream_t stream, Work work) {
   CUstream_st* known = resolve(stream);
   if (!known) return cudaErrorInvalidResourceHandle;
-  if (known->capture)
+  if (known->capture) {
     known->capture->add(std::move(work));
-  else
+  } else if (runs_at_once(stream)) {
+    if (known == &live().standard && stream != cudaStreamPerThread) wait_for(true);
     work();
+  } else {
+    // What has been issued is done before the program ends, and before the OpenMP runtime is: it starts here, so ends later.
+    static const int drained = (__loom_max_threads(), atexit(wait_for_streams));
+    (void)drained;
+    known->queue.add(std::move(work));
+  }
   return device_error();
+}
+
+cudaError_t enqueue_and_wait(cudaStream_t stream, Work work) {
+  cudaError_t error = enqueue(stream, std::move(work));
+  CUstream_st* known = resolve(stream);
+  if (known && !known->capture && !Queue::inside()) known->queue.wait();
+  return error == cudaSuccess ? device_error() : error;
 }
 }  // namespace loom
 
@@ -86,13 +142,33 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, i
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  std::lock_guard<std::mutex> guard(live().mutex);
-  if (!live().streams.erase(stream)) return failed(cudaErrorInvalidResourceHandle);
-  delete stream;
+  {
+    std::lock_guard<std::mutex> guard(live().mutex);
+    if (!live().streams.erase(stream)) return failed(cudaErrorInvalidResourceHandle);
+  }
+  delete stream;  // when its work is done
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return result(is_stream(stream) ? device_error() : cudaErrorInvalidResourceHandle); }
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  CUstream_st* known = resolve(stream);
+  if (!known) return failed(cudaErrorInvalidResourceHandle);
+  if (known->capture) return failed(cudaErrorStreamCaptureUnsupported);
+  if (known == &live().standard)
+    wait_for(true);
+  else if (!Queue::inside())
+    known->queue.wait();
+  return result(device_error());
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  CUstream_st* known = resolve(stream);
+  if (!known) return failed(cudaErrorInvalidResourceHandle);
+  if (device_error() != cudaSuccess) return result(device_error());
+  if (known != &live().standard) return known->queue.idle() ? cudaSuccess : cudaErrorNotReady;
+  std::lock_guard<std::mutex> guard(live().mutex);
+  for (CUstream_st* other : live().streams)
+    if (!(other->flags & cudaStreamNonBlocking) && !other->queue.idle()) return cudaErrorNotReady;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   CUstream_st* known = resolve(stream);
   return known ? (*priority = known->priority, cudaSuccess) : failed(cudaErrorInvalidResourceHandle);
@@ -106,7 +182,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   CUstream_st* known = resolve(stream);
   if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
   if (event->capture && !known->capture) known->capture = event->capture;
-  return cudaSuccess;
+  if (known->capture) return cudaSuccess;
+  std::shared_ptr<Moment> moment = event->moment;
+  std::unique_lock<std::mutex> lock(moment->mutex);
+  long long record = moment->issued;
+  if (moment->done >= record) return cudaSuccess;
+  lock.unlock();
+  return result(enqueue(stream, [=] { moment->wait(record); }));
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
   return result(enqueue(stream, [=] { callback(stream, cudaSuccess, data); }));
@@ -144,18 +226,44 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, uns
   CUstream_st* known = resolve(stream);
   if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
   event->capture = known->capture;
-  return result(enqueue(stream, [event] {
-    event->recorded = true;
-    event->time = Clock::now();
+  std::shared_ptr<Moment> moment = event->moment;
+  if (!known->capture) {
+    std::lock_guard<std::mutex> guard(moment->mutex);
+    ++moment->issued;
+  }
+  return result(enqueue(stream, [moment] {
+    std::lock_guard<std::mutex> guard(moment->mutex);
+    moment->issued = std::max(moment->issued, ++moment->done);
+    moment->time = Clock::now();
+    moment->reached.notify_all();
   }));
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaEventRecordWithFlags(event, stream, 0); }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) { return result(checked(event) ? device_error() : cudaErrorInvalidResourceHandle); }
-cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (!checked(event)) return failed(cudaErrorInvalidResourceHandle);
+  std::unique_lock<std::mutex> lock(event->moment->mutex);
+  long long record = event->moment->issued;
+  lock.unlock();
+  event->moment->wait(record);
+  return result(device_error());
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (!checked(event)) return failed(cudaErrorInvalidResourceHandle);
+  std::lock_guard<std::mutex> guard(event->moment->mutex);
+  return event->moment->done < event->moment->issued ? cudaErrorNotReady : result(device_error());
+}
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  if (!checked(start) || !checked(end) || !start->recorded || !end->recorded) return failed(cudaErrorInvalidResourceHandle);
+  if (!checked(start) || !checked(end)) return failed(cudaErrorInvalidResourceHandle);
   if ((start->flags | end->flags) & cudaEventDisableTiming) return failed(cudaErrorInvalidResourceHandle);
-  *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
+  Clock::time_point times[2];
+  for (CUevent_st* event : {start, end}) {
+    std::lock_guard<std::mutex> guard(event->moment->mutex);
+    if (!event->moment->issued) return failed(cudaErrorInvalidResourceHandle);
+    if (event->moment->done < event->moment->issued) return cudaErrorNotReady;
+    times[event == end] = event->moment->time;
+  }
+  if (start == end) times[0] = times[1];
+  *milliseconds = std::chrono::duration<float, std::milli>(times[1] - times[0]).count();
   return cudaSuccess;
 }
 
