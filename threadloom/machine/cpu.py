@@ -99,57 +99,7 @@ def core_of(facts: CpuFacts) -> Core:
 def build(facts: CpuFacts) -> Device:
     """The device model of the described CPU."""
     core = core_of(facts)
-    lanes = facts.vector_bytes // 4
     rows, vectors = register_tile(facts.vector_registers, core)
-    figures = core.source
-    fma = float(core.fma_ports * lanes)
-
-    def rate(what: str, per_cycle: float, source: str = figures) -> Rate:
-        return Rate(what, Figure(per_cycle, source))
-
-    vector = SEU(
-        name="fma",
-        methods=(Method.MATRIX, Method.VECTOR, Method.SCALAR),
-        is_async=False,
-        completion=Completion.PROGRAM_ORDER,
-        rates=(
-            rate("mac.f32", fma),
-            rate("mac.f64", fma / 2),
-            rate("mac.tf32", fma),
-            rate("mac.f16", fma / 2, "assumed: widened to f32 on load"),
-            rate("mac.bf16", fma * (2 if facts.bf16_dot else 0.5), "vdpbf16ps where present, else widened"),
-            rate("mac.f8e4m3", fma / 4, "assumed: widened to f32"),
-            rate("mac.f8e5m2", fma / 4, "assumed: widened to f32"),
-            rate("mac.i8", fma / 2, "assumed: widened to i32"),
-            rate("mac.u8", fma / 2, "assumed: widened to i32"),
-            rate("mac.i32", fma / 2, "assumed"),
-            rate("mac.i64", fma / 8, "assumed"),
-            rate("fma.f32", fma),
-            rate("alu", fma),
-            rate("cvt", fma / 2, "assumed"),
-            rate("exp", lanes / 7.0, "measured: 0.253 ns an element with 8 lanes at 3.3 GHz, 6.7 cycles a vector"),
-            rate("shuffle", float(lanes), "assumed"),
-            rate("bytes.l1", float(core.loads_per_cycle * facts.vector_bytes)),
-            rate("reduce.cycles", 12.0, "assumed: horizontal step of one row"),
-        ),
-        latency_cycles=Figure(0.0, "synchronous"),
-        issue_cycles=Figure(20.0, "assumed: call and loop set-up of one task"),
-    )
-    load = SEU(
-        name="lsu",
-        methods=(Method.PACK, Method.LOAD_STORE),
-        is_async=False,
-        completion=Completion.PROGRAM_ORDER,
-        rates=(
-            rate("bytes.load", 24.0, "assumed: streaming from L2 or L3"),
-            rate("bytes.load.shared", 24.0, "assumed"),
-            rate("bytes.pack", facts.vector_bytes / 2, "measured: packing is 1-2 % of a 1024^3 product with AVX-512"),
-            rate("bytes.pack.transposed", facts.vector_bytes / 4, "assumed: half of it"),
-            rate("bytes.store", 24.0, "assumed"),
-        ),
-        latency_cycles=Figure(0.0, "synchronous; misses are the prefetch distance's business"),
-        issue_cycles=Figure(20.0, "assumed"),
-    )
     matrix = (_matrix_unit(facts),) if facts.amx else ()
     copy_per_core = 12e9 if facts.ghz < 2.8 else 19e9
     return Device(
@@ -157,7 +107,7 @@ def build(facts: CpuFacts) -> Device:
         arch="cpu",
         eu_count=facts.cores,
         clock_ghz=Figure(facts.ghz, facts.source),
-        seus=(vector, load, *matrix),
+        seus=(_vector_unit(facts, core), _load_unit(facts), *matrix),
         memories=(
             Memory("l1", Figure(facts.l1_bytes, facts.source), granule_bytes=64),
             Memory("l2", Figure(facts.l2_bytes, facts.source), granule_bytes=64),
@@ -183,6 +133,62 @@ def build(facts: CpuFacts) -> Device:
             ("l3_bytes_per_cycle", core.l3_bytes_per_cycle),
             ("core_spread", 0.05),  # assumed: of a tile's time, by which cores come to their end one after the other
         ),
+    )
+
+
+def _rate(what: str, per_cycle: float, source: str) -> Rate:
+    return Rate(what, Figure(per_cycle, source))
+
+
+def _vector_unit(facts: CpuFacts, core: Core) -> SEU:
+    lanes = facts.vector_bytes // 4
+    fma = float(core.fma_ports * lanes)
+    figures = core.source
+    return SEU(
+        name="fma",
+        methods=(Method.MATRIX, Method.VECTOR, Method.SCALAR),
+        is_async=False,
+        completion=Completion.PROGRAM_ORDER,
+        rates=(
+            _rate("mac.f32", fma, figures),
+            _rate("mac.f64", fma / 2, figures),
+            _rate("mac.tf32", fma, figures),
+            _rate("mac.f16", fma / 2, "assumed: widened to f32 on load"),
+            _rate("mac.bf16", fma * (2 if facts.bf16_dot else 0.5), "vdpbf16ps where present, else widened"),
+            _rate("mac.f8e4m3", fma / 4, "assumed: widened to f32"),
+            _rate("mac.f8e5m2", fma / 4, "assumed: widened to f32"),
+            _rate("mac.i8", fma / 2, "assumed: widened to i32"),
+            _rate("mac.u8", fma / 2, "assumed: widened to i32"),
+            _rate("mac.i32", fma / 2, "assumed"),
+            _rate("mac.i64", fma / 8, "assumed"),
+            _rate("fma.f32", fma, figures),
+            _rate("alu", fma, figures),
+            _rate("cvt", fma / 2, "assumed"),
+            _rate("exp", lanes / 7.0, "measured: 0.253 ns an element with 8 lanes at 3.3 GHz, 6.7 cycles a vector"),
+            _rate("shuffle", float(lanes), "assumed"),
+            _rate("bytes.l1", float(core.loads_per_cycle * facts.vector_bytes), figures),
+            _rate("reduce.cycles", 12.0, "assumed: horizontal step of one row"),
+        ),
+        latency_cycles=Figure(0.0, "synchronous"),
+        issue_cycles=Figure(20.0, "assumed: call and loop set-up of one task"),
+    )
+
+
+def _load_unit(facts: CpuFacts) -> SEU:
+    return SEU(
+        name="lsu",
+        methods=(Method.PACK, Method.LOAD_STORE),
+        is_async=False,
+        completion=Completion.PROGRAM_ORDER,
+        rates=(
+            _rate("bytes.load", 24.0, "assumed: streaming from L2 or L3"),
+            _rate("bytes.load.shared", 24.0, "assumed"),
+            _rate("bytes.pack", facts.vector_bytes / 2, "measured: packing is 1-2 % of a 1024^3 product with AVX-512"),
+            _rate("bytes.pack.transposed", facts.vector_bytes / 4, "assumed: half of it"),
+            _rate("bytes.store", 24.0, "assumed"),
+        ),
+        latency_cycles=Figure(0.0, "synchronous; misses are the prefetch distance's business"),
+        issue_cycles=Figure(20.0, "assumed"),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from threadloom.machine.model import Device
@@ -23,11 +24,12 @@ from threadloom.tile.ops import AxisKind, LoopAxis
 @dataclass(frozen=True, slots=True)
 class Grid:
     """The grid under one choice of tile sizes. `classes`: (number of tiles, trips per loop) of tiles that differ in
-    trip counts only."""
+    trip counts only; `parts`: the same, where a trip over a part of a tile counts as that part, on average."""
 
     tiles: int
     classes: tuple[tuple[int, dict[int, int]], ...]
     walked: tuple[str, ...] = ()  # axes that trip counts depend on
+    parts: tuple[tuple[int, dict[int, float]], ...] = ()
 
     @property
     def uneven(self) -> bool:
@@ -48,11 +50,17 @@ def grid_of(graph: TaskGraph, sizes: Sizes, scalars: BoundScalars, most_position
         return Grid(0, ())
     per_position = tiles // max(1, math.prod(counts[a] for a in walked))
     found: dict[tuple[tuple[int, int], ...], int] = {}
+    parts: dict[tuple[tuple[int, int], ...], dict[int, float]] = {}
     for steps in itertools.product(*(_steps(counts[a], most_positions) for a in walked)):
         position = {a: _index_range(a, step[0], sizes) for a, step in zip(walked, steps, strict=True)}
         trips = tuple(sorted((loop.id, trips_of(loop, sizes, scalars, position)) for loop in inner))
-        found[trips] = found.get(trips, 0) + per_position * math.prod(step[1] for step in steps)
-    return Grid(tiles, tuple((count, dict(trips)) for trips, count in found.items()), tuple(walked))
+        weight = per_position * math.prod(step[1] for step in steps)
+        found[trips] = found.get(trips, 0) + weight
+        sums = parts.setdefault(trips, {})
+        for loop in inner:
+            sums[loop.id] = sums.get(loop.id, 0.0) + weight * trips_of(loop, sizes, scalars, position, parts=True)
+    means = tuple((n, {loop: total / n for loop, total in parts[trips].items()}) for trips, n in found.items())
+    return Grid(tiles, tuple((n, dict(trips)) for trips, n in found.items()), tuple(walked), means)
 
 
 def _tiles_along(axis: LoopAxis, sizes: Sizes, scalars: BoundScalars) -> int:
@@ -74,14 +82,18 @@ def _index_range(axis: str, tile: int, sizes: Sizes) -> tuple[int, int]:
     return first, min(first + sizes.extents[axis], sizes.whole[axis])
 
 
-def trips_of(loop: Loop, sizes: Sizes, scalars: BoundScalars, position: dict[str, tuple[int, int]]) -> int:
-    count = 1
+def trips_of(
+    loop: Loop, sizes: Sizes, scalars: BoundScalars, position: dict[str, tuple[int, int]], parts: bool = False
+) -> float:
+    """Trips at a block position, a whole number; with `parts`, parts of a tile count as such."""
+    count: float = 1
     for axis in loop.axes:
         if axis.axis.name in sizes.walked:
             count *= min(sizes.walked[axis.axis.name], sizes.whole[axis.axis.name])
             continue
         low, high = scalars.range_of(axis, position, sizes.whole)
-        count *= -(-(high - low) // max(1, sizes.extents[axis.axis.name]))
+        extent = max(1, sizes.extents[axis.axis.name])
+        count *= (high - low) / extent if parts else -(-(high - low) // extent)
     return count
 
 
@@ -96,10 +108,10 @@ class TileTime:
         self._times = {k: (m.length, m.ii) if m.problem.nodes else (0, 0) for k, m in schedules.items()}
         self._root = graph.loops[0].id
 
-    def cycles(self, trips: dict[int, int]) -> float:
+    def cycles(self, trips: Mapping[int, float]) -> float:
         return self._of(self._root, {**trips, self._root: 1})
 
-    def _of(self, loop: int, trips: dict[int, int]) -> float:
+    def _of(self, loop: int, trips: Mapping[int, float]) -> float:
         count = trips.get(loop, 1)
         if count <= 0:
             return 0.0
@@ -119,7 +131,8 @@ def launch_ns(
     """Predicted time of the whole launch."""
     one = TileTime(graph, schedules)
     entering = int(device.fact("tile_cycles", 0))
-    times = [(n, one.cycles(trips) + entering) for n, trips in grid.classes]
+    classes = grid.parts if device.arch == "cpu" else grid.classes  # a core does no more than there is
+    times = [(n, one.cycles(trips) + entering) for n, trips in classes]
     busiest = spread(times, device.eu_count, dynamic=partition.longest_first)
     busiest += float(device.fact("core_spread", 0) or 0) * max((t for _, t in times), default=0.0)
     return launch_ns_of(device, busiest, moved_bytes)
