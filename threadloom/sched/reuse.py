@@ -16,6 +16,7 @@ from enum import StrEnum
 
 from threadloom.errors import CompileError, InternalError
 from threadloom.machine.model import Device
+from threadloom.sched.candidate import Candidate
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.search import Outcome, plan
 from threadloom.sched.shipped import Shipped, shipped
@@ -44,11 +45,13 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a plan is made again from: everything else follows from the model."""
+    """What a plan is made again from: everything else follows from the model. `device`: "h200/2" for a plan of half an
+    EU (machine/shares.py), "" for one of the device asked for."""
 
     partition: Partition
     policy: str
     granularity: str
+    device: str = ""
 
 
 def choose(kernel: Kernel, dims: dict[str, int], device: Device, store: Store | None) -> Chosen:
@@ -91,7 +94,8 @@ def _remade(kernel: Kernel, dims: dict[str, int], device: Device, stored: Stored
 def remake(kernel: Kernel, dims: dict[str, int], device: Device, recipe: Recipe) -> Outcome:
     """Schedule and prove one partition."""
     granularity = recipe.granularity or None
-    return plan(kernel, dims, device, recipe.policy, granularity, only=recipe.partition)
+    shared = recipe.device if recipe.device.startswith(f"{device.name}/") else device
+    return plan(kernel, dims, shared, recipe.policy, granularity, only=recipe.partition)
 
 
 # ---------------------------------------------------------------- texts and keys
@@ -106,12 +110,21 @@ def recipe_from_text(text: str) -> Recipe:
     partition = dict(record["partition"])
     tiles = tuple(AxisTile(**t) for t in partition.pop("tiles"))
     lists = {k: tuple(v) if isinstance(v, list) else v for k, v in partition.items()}
-    return Recipe(Partition(tiles, **lists), record["policy"], record["granularity"])
+    return Recipe(Partition(tiles, **lists), record["policy"], record["granularity"], record.get("device", ""))
 
 
 def recipe_of(program: SProgram) -> Recipe:
     granularity = next((value for key, value in program.decisions if key == "granularity"), "")
-    return Recipe(program.partition, program.policy.partition(":")[0], granularity)
+    return Recipe(program.partition, program.policy.partition(":")[0], granularity, _share(program.device))
+
+
+def recipe_of_candidate(candidate: Candidate) -> Recipe:
+    context = candidate.context
+    return Recipe(candidate.partition, "joint", context.granularity, _share(context.device.name))
+
+
+def _share(device: str) -> str:
+    return device if "/" in device else ""
 
 
 def key_of(kernel: Kernel, dims: dict[str, int], device: Device) -> Key:

@@ -23,8 +23,8 @@ from threadloom.machine.model import Device
 from threadloom.sched.candidate import Candidate
 from threadloom.sched.measure import TIMEOUT_S, Made, Measurer
 from threadloom.sched.ops import SProgram
-from threadloom.sched.reuse import Recipe, key_of, recipe_from_text, recipe_text, remake
-from threadloom.sched.search import plan
+from threadloom.sched.reuse import Recipe, key_of, recipe_from_text, recipe_of_candidate, recipe_text, remake
+from threadloom.sched.search import Outcome, plan
 from threadloom.store import Key, PlanTime, Store
 from threadloom.task.ops import Kind
 from threadloom.tile.ops import Kernel
@@ -109,12 +109,14 @@ def tune(
     timeout_s: float = TIMEOUT_S,
     worker: str = "",
     limit_s: float | None = None,
+    outcome: Outcome | None = None,
 ) -> Tuned:
     """Measure up to `most` plans; `arrays`: values of integer tensors that bound loops or index others; `limit_s`: for
-    all of it (default on a GPU: 20 s for each product of the kernel, at most 60 s)."""
+    all of it (default on a GPU: 20 s for each product of the kernel, at most 60 s); `outcome`: of a search that was
+    made already."""
     began = time.monotonic()
     key = key_of(kernel, dims, device)
-    outcome = plan(kernel, dims, device, limit_s=20.0, breadth=most)
+    outcome = outcome or plan(kernel, dims, device, limit_s=20.0, breadth=most)
     recipes = _distinct(outcome.candidates, most)
     compiled_first = device.arch in COMPILED_FIRST
     if limit_s is None:
@@ -253,5 +255,5 @@ def _race(session: Session, measurer: Measurer, good: dict[str, Made]) -> None:
 
 def _distinct(candidates: tuple[Candidate, ...], most: int) -> list[Recipe]:
     """Recipes of the candidates in the model's order, each once."""
-    recipes = [Recipe(c.partition, "joint", c.context.granularity) for c in candidates]
+    recipes = [recipe_of_candidate(c) for c in candidates]
     return list({recipe_text(r): r for r in recipes}.values())[:most]

@@ -38,6 +38,11 @@ class OnGpu:
         kernel.launch(given, self.call.dims, self.call.scalars, LEGACY_STREAM)
         driver_work.synchronize(LEGACY_STREAM, kernel.source.name)
 
+    def free(self) -> None:
+        """Give the copies' memory back."""
+        for array in self.call.arrays.values():
+            driver_work.free(array.pointer)
+
     def fetch(self) -> None:
         for tensor in self.call.kernel.tensors:
             if tensor.access is not Access.IN:

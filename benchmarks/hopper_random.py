@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Random tile programs on the GPU against the interpreter in float64.
+
+    python benchmarks/hopper_random.py [--count 1000] [--seconds 60] [--seed N] [--seeds 17,10042] [--json out.json]
+
+Every run draws new seeds (printed). Programs come from tests/generators/tile_programs.py; each is planned, compiled
+with the watchdog and interpreted in parallel processes, and launched in one that is replaced when a kernel breaks it.
+Printed at the end: what agreed, what was wrong, what there is no code for (and why), and which features of the language
+the programs that ran have covered. `--json` keeps every failure's seed and text; tests/device keeps those of the past.
+Exit code 1 where something is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+
+import numpy as np
+from generators.tile_programs import WIDE, program, report
+
+from threadloom.comparison import tolerance
+from threadloom.errors import CompileError
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
+from threadloom.targets.cuda.driver import WATCHDOG
+from threadloom.targets.cuda.launch import fault_of, kernel_for, raise_if_stuck
+from threadloom.targets.cuda.launch_copies import OnGpu
+from threadloom.targets.cuda.time_plan import packed
+from threadloom.tile.ops import Access
+from threadloom.tolerance import worst_error
+
+
+@dataclass
+class Made:
+    """A program that was compiled and interpreted: `wanted` in float64, `allowed` by the table of tolerances."""
+
+    seed: int
+    features: Counter[str]
+    kernel: CudaKernel | None = None
+    wanted: np.ndarray | None = None
+    allowed: float = 0.0
+    no_code: str = ""  # the reason
+    broken: str = ""  # a fault of ours before the launch
+
+
+def make(seed: int) -> Made:
+    p = program(seed)
+    made = Made(seed, p.features)
+    try:
+        call = p.kernel.bind(**p.arguments)
+        given = {n: DeviceTensor(0, a.shape, packed(a.shape)) for n, a in call.arrays.items()}
+        made.kernel = kernel_for(call.kernel, call.dims, given, defines=WATCHDOG)
+        made.wanted = np.asarray(p.kernel.interpret(**p.arguments, exact=True))
+        made.allowed = tolerance(call.kernel, call.dims, call.kernel.tensors[-1].dtype, made.wanted)
+    except CompileError as error:
+        made.no_code = f"{error.slug}: {error.what}" + (f" ({error.why})" if error.why else "")
+    except Exception as error:
+        made.broken = f"{type(error).__name__}: {str(error)[:600]}"
+    return made
+
+
+def launch(made: Made) -> str:
+    """"" where the GPU agrees, else what is wrong."""
+    p = program(made.seed)
+    call = p.kernel.bind(**p.arguments)
+    for tensor in call.kernel.tensors:
+        if tensor.access is Access.OUT and call.arrays[tensor.name].size:
+            call.arrays[tensor.name].view(np.uint8)[...] = 0xFF  # an element that is not written shows
+    on_gpu = OnGpu(call)
+    try:
+        on_gpu.launch(made.kernel)
+    except Exception:
+        raise_if_stuck(made.kernel)
+        raise
+    on_gpu.fetch()
+    on_gpu.free()
+    got = call.arrays[call.kernel.tensors[-1].name]
+    error = worst_error(got, made.wanted)
+    if error <= made.allowed:
+        return ""
+    return f"off by {error:.3g}, {made.allowed:.3g} is allowed; {fault_of(made.kernel)}"
+
+
+class Launcher:
+    """One process that launches; another one takes over where a kernel broke its context."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+
+    def launch(self, made: Made) -> str:
+        try:
+            return self._pool.submit(launch, made).result(timeout=60)
+        except BrokenProcessPool:
+            verdict = "the launching process died"
+        except Exception as error:
+            verdict = f"{type(error).__name__}: {str(error)[:400]}"
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._start()
+        return verdict
+
+
+@dataclass
+class Found:
+    right: int = 0
+    covered: Counter[str] = field(default_factory=Counter)
+    no_code: Counter[str] = field(default_factory=Counter)
+    uncovered: Counter[str] = field(default_factory=Counter)  # features of programs without code
+    failures: list[dict[str, object]] = field(default_factory=list)
+
+
+def run(seeds: list[int], seconds: float, processes: int) -> Found:
+    found, until = Found(), time.monotonic() + seconds
+    launcher = Launcher()
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(make, s) for s in seeds], timeout=seconds):
+            made = future.result()
+            if made.no_code:
+                found.no_code[made.no_code] += 1
+                found.uncovered += made.features
+            else:
+                wrong = made.broken or launcher.launch(made)
+                found.covered += made.features
+                found.right += not wrong
+                if wrong:
+                    found.failures.append(dict(seed=made.seed, verdict=wrong, text=program(made.seed).text))
+                    print(f"seed {made.seed}: {wrong}", flush=True)
+            if time.monotonic() > until:
+                break
+    except TimeoutError:
+        pass
+    pool.shutdown(wait=False, cancel_futures=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
+    parser.add_argument("--seeds", default="", help="run these alone")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    rng = random.Random(args.seed)
+    seeds = [rng.randrange(WIDE) if rng.random() < 0.4 else WIDE + rng.randrange(2**31) for _ in range(args.count)]
+    seeds = [int(s) for s in args.seeds.split(",")] if args.seeds else seeds
+    print("seed", args.seed)
+    found = run(seeds, args.seconds, args.processes)
+    print("covered:", report(found.covered))
+    missing = sorted(found.uncovered.keys() - found.covered.keys())
+    print("features that ran in no program:", ", ".join(missing) or "none")
+    for reason, times in found.no_code.most_common(12):
+        print(f"no code, {times} times: {reason[:300]}")
+    print(f"{found.right} agree, {len(found.failures)} are wrong, {found.no_code.total()} have no code")
+    if args.json:
+        record = dict(schema="threadloom.random.gpu.1", seed=args.seed, right=found.right, failures=found.failures,
+                      no_code=dict(found.no_code), covered=dict(found.covered))  # fmt: skip
+        Path(args.json).write_text(json.dumps(record, indent=1))
+    sys.stdout.flush()
+    os._exit(1 if found.failures else 0)  # workers may still be compiling
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Runs the smallest shape of each kernel family under compute-sanitizer: memcheck, racecheck and synccheck.
+
+    python benchmarks/hopper_sanitize.py [--names matmul,softmax] [--tools memcheck,synccheck] [--json out.json]
+
+Kernels are compiled in parallel first; each is then launched once under each tool, a few at a time, in a process that
+loads nothing but the driver, and its results are compared with float64. What the tools cannot see is told in
+docs/gpu.md. Exit code 1 where a tool reports something or a result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+
+from threadloom.comparison import compare
+from threadloom.dtypes import numpy_dtype
+from threadloom.errors import ThreadloomError
+from threadloom.targets.cuda.compile import DeviceTensor
+from threadloom.targets.cuda.launch import kernel_for
+from threadloom.targets.cuda.launch_copies import OnGpu
+from threadloom.targets.cuda.time_plan import packed
+from threadloom.tile.ops import Access
+
+TOOLS = ("memcheck", "racecheck", "synccheck")
+FOLDER = Path(__file__).resolve().parent.parent / "threadloom" / "examples"
+
+
+def case_of(name: str):
+    """(call, reference outputs by name) of the family's smallest shape, in f16."""
+    import threadloom as tl
+
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    shape = min(module.SHAPES, key=lambda s: np.prod(list(s.values()), dtype=float))
+    arguments = module.inputs(np.random.default_rng(0), **shape, dtype=numpy_dtype(tl.f16))
+    call = getattr(module, name).bind(**arguments)
+    made = module.reference(**arguments)
+    outputs = [t.name for t in call.kernel.tensors if t.access is not Access.IN]
+    return call, dict(zip(outputs, made if isinstance(made, tuple) else (made,), strict=True)), shape
+
+
+def prepare(name: str, folder: str) -> str:
+    """Compile to FOLDER/NAME; returns why that cannot be done."""
+    try:
+        call, _, _ = case_of(name)
+        given = {n: DeviceTensor(0, a.shape, packed(a.shape)) for n, a in call.arrays.items()}
+        kernel = kernel_for(call.kernel, call.dims, given)
+    except ThreadloomError as error:
+        return str(error).splitlines()[0]
+    (Path(folder) / name).write_bytes(pickle.dumps(kernel))
+    return ""
+
+
+def child(name: str, file: str) -> None:
+    """Under the tool: one launch, compared."""
+    call, wanted, _ = case_of(name)
+    on_gpu = OnGpu(call)
+    on_gpu.launch(pickle.loads(Path(file).read_bytes()))
+    on_gpu.fetch()
+    found = compare(call.kernel, call.dims, {n: call.arrays[n] for n in wanted}, wanted)
+    print("RESULT", "right" if all(c.holds for c in found) else f"WRONG {found}")
+
+
+def sanitize(tool: str, name: str, folder: str, program: str) -> dict[str, str]:
+    python = [sys.executable, __file__, "--child", name, f"{folder}/{name}"]
+    command = [program, "--tool", tool, "--print-limit", "5", *python]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    except subprocess.TimeoutExpired:
+        return dict(kernel=name, tool=tool, verdict="no end within 240 s", said="")
+    text = done.stdout + done.stderr
+    summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", text)
+    result = re.findall(r"^RESULT (.*)", text, re.M)
+    clean = bool(summary) and re.match(r"0 (errors|hazards)", summary[-1]) is not None
+    verdict = "clean" if clean and result == ["right"] else f"{summary[-1:] or 'no summary'}, result {result or 'none'}"
+    return dict(kernel=name, tool=tool, verdict=verdict, said="" if verdict == "clean" else text[-3000:])
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--child"]:
+        child(*sys.argv[2:4])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--names", default="")
+    parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--together", type=int, default=8, help="how many run at a time (default: 8)")
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    installed = map(str, Path("/usr/local").glob("cuda*/bin/compute-sanitizer"))
+    program = shutil.which("compute-sanitizer") or next(installed, "")
+    if not program:
+        sys.exit("compute-sanitizer is not installed (it comes with the CUDA toolkit)")
+    names = args.names.split(",") if args.names else sorted(p.stem for p in FOLDER.glob("*.py") if p.stem[0] != "_")
+    with tempfile.TemporaryDirectory() as folder:
+        with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+            refused = dict(zip(names, pool.map(prepare, names, [folder] * len(names)), strict=True))
+        for name, why in refused.items():
+            if why:
+                print(f"{name}: no code: {why}")
+        jobs = [(tool, n, folder, program) for n in names if not refused[n] for tool in args.tools.split(",")]
+        with ThreadPoolExecutor(args.together) as pool:
+            rows = list(pool.map(lambda job: sanitize(*job), jobs))
+    for row in rows:
+        print(f"{row['kernel']:24s} {row['tool']:10s} {row['verdict']}")
+    clean = sum(row["verdict"] == "clean" for row in rows)
+    print(f"{clean} of {len(rows)} are clean")
+    if args.json:
+        record = dict(schema="threadloom.sanitize.gpu.1", rows=rows, no_code={n: w for n, w in refused.items() if w})
+        Path(args.json).write_text(json.dumps(record, indent=1))
+    sys.exit(0 if clean == len(rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
