@@ -2,9 +2,12 @@
 """Runs every example and benchmarks/gpu_cases on the GPU with fresh random inputs and compares with float64 references.
 
     python benchmarks/hopper_check.py [--names softmax,matmul] [--dtypes f16,bf16] [--processes 16] [--json out.json]
+                                      [--device a100 --arch sm_90]
 
 Kernels are compiled in parallel processes and carry the watchdog, so that a hang ends with the barrier's name.
-Tolerances come from threadloom/tolerance.py. Exit code 1 where something is wrong.
+`--device` is the machine model that plans are made for; `--arch` compiles the source for another architecture than the
+model's, so that a100 code can be checked on an H200. Tolerances come from threadloom/tolerance.py. Exit code 1 where
+something is wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -27,6 +31,7 @@ from threadloom.dtypes import ALL, numpy_dtype
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
 from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.targets.cuda.nvrtc import compile_source
 from threadloom.tile.ops import Access
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,10 +48,16 @@ def bind(name: str, shape: dict[str, int], dtype: str, seed: int):
     return getattr(module, name).bind(**arguments), module.reference, arguments
 
 
-def make(name: str, shape: dict[str, int], dtype: str, seed: int) -> tuple[CudaKernel | None, str]:
+def make(
+    name: str, shape: dict[str, int], dtype: str, seed: int, device: str, arch: str
+) -> tuple[CudaKernel | None, str]:
     try:
         call, _, _ = bind(name, shape, dtype, seed)
-        return kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays), defines=WATCHDOG), ""
+        given = device_tensors(call.kernel, call.arrays)
+        made = kernel_for(call.kernel, call.dims, given, device, WATCHDOG)
+        if arch:
+            made = replace(made, cubin=compile_source(made.source.text, arch, defines=WATCHDOG))
+        return made, ""
     except Exception as e:  # reported with the case
         return None, f"{type(e).__name__} {str(e)[:300]}"
 
@@ -81,6 +92,8 @@ def main() -> None:
     parser.add_argument("--names", default="")
     parser.add_argument("--dtypes", default="f16,bf16")
     parser.add_argument("--processes", type=int, default=16)
+    parser.add_argument("--device", default="h200")
+    parser.add_argument("--arch", default="")
     parser.add_argument("--json")
     args = parser.parse_args()
     names = args.names.split(",") if args.names else sorted(MODULES)
@@ -94,13 +107,17 @@ def main() -> None:
         ]
     rows, wrong = [], 0
     with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
-        for case, future in [(c, pool.submit(make, *c)) for c in cases]:
+        for case, future in [(c, pool.submit(make, *c, args.device, args.arch)) for c in cases]:
             kernel, error = future.result()
             label = f"{case[0]} {case[1]} {case[2]}"
             verdict = error
             if kernel is not None:
                 call, reference, arguments = bind(*case)
-                got = run(kernel, call)
+                try:
+                    got = run(kernel, call)
+                except Exception as e:  # nothing more can run in this process
+                    print(f"{label}: DIED {str(e)[:200]}", flush=True)
+                    raise
                 wanted = reference(**arguments)
                 wanted = wanted if isinstance(wanted, tuple) else (wanted,)
                 verdict = "right"

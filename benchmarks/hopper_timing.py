@@ -14,7 +14,7 @@ import torch
 from threadloom.machine.devices import device as find_device
 from threadloom.sched.ops import Partition
 from threadloom.sched.partition import partitions
-from threadloom.sched.search import context_of, graphs_of, plan
+from threadloom.sched.search import context_of, graphs_of, plan, proved_program
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.tile.ops import Kernel
 
@@ -57,8 +57,9 @@ def make(job: Job) -> Made:
         if job.rank:
             if job.rank >= len(outcome.candidates):
                 return Made(None, "", "no such plan")
-            chosen = outcome.candidates[job.rank]
-            program = plan(job.kernel, dims, "h200", only=chosen.partition, granularity=chosen.context.granularity).best
+            program = proved_program(outcome.candidates[job.rank])
+            if program is None:
+                return Made(None, "", "the checker refuses it")
         planned = time.time()
         facts = {p.name: facts_of(p, given[p.name]) for p in job.kernel.tensors}
         made = compile_program(program, facts, dims, job.defines)
@@ -67,7 +68,8 @@ def make(job: Job) -> Made:
     c, tiles = made.cubin, "".join(f"{t.axis}{t.extent}" for t in program.partition.tiles)
     return Made(
         made,
-        f"{tiles}w{program.partition.workers} regs {c.registers} spill {c.spill_bytes} serialised {c.serialised} "
+        f"{program.device} {tiles}w{program.partition.workers} "
+        f"regs {c.registers} spill {c.spill_bytes} serialised {c.serialised} "
         f"smem {made.source.shared_bytes} plan {planned - start:.1f}s compile {time.time() - planned:.1f}s",
     )
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from threadloom.errors import CompileError, slug
 from threadloom.machine import a100, b200, cpu, h100, h200, mi300x
 from threadloom.machine.model import SEU, Device, Figure, Rate
+from threadloom.machine.shares import share
 
 UNKNOWN_DEVICE = slug("unknown-device", "the named device has no machine model")
 
@@ -21,11 +22,14 @@ NAMES: tuple[str, ...] = (*_FIXED, "cpu")
 
 
 def device(name: str | Device) -> Device:
-    """The model called `name` (a model is returned as it is)."""
+    """The model called `name` (a model is returned as it is); "h200/2": with two blocks on each EU (shares.py)."""
     if isinstance(name, Device):
         return name
     if name == "cpu":
         return cpu.host()
+    base, _, parts = name.partition("/")
+    if base in _FIXED and parts in ("2", "3", "4"):
+        return share(_FIXED[base], int(parts))
     if name not in _FIXED:
         raise CompileError(
             UNKNOWN_DEVICE, f"there is no machine model called {name!r}", try_=f"one of {', '.join(NAMES)}"

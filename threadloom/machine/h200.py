@@ -26,7 +26,7 @@ TMA = SEU(
         _rate("bytes.load", 40.0),  # all SMs at once from L2, each its own addresses
         _rate("bytes.load.shared", 60.0, "between 40 and 81 measured: 8 to 16 SMs, not all, share a tile of a product"),
     ),
-    latency_cycles=Figure(700.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; most loads hit L2"),
+    latency_cycles=Figure(1200.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; SMs in step wait for the first"),
     issue_cycles=Figure(100.0, "measured: wait and issue of one thread, 200 a round of two loads"),
     proxy="async",
     occupies_role=False,
@@ -135,6 +135,10 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("worker_warps", 4),
     ("smem_reserved_bytes", 1024),  # barriers and alignment
     ("max_cluster", 8),
+    ("registers_per_thread_row", 512),  # of one thread of each warpgroup together: 65536 of an SM, by 128
+    ("instruction_regs", 26),  # besides the accumulator's: ptxas asks for 154 to compile n = 256 (C7602)
+    ("most_blocks_per_eu", 4),  # blocks of 256 threads; with two of them, 216 registers for the worker
+    ("block_overhead_bytes", 1024),  # of shared memory, kept by the system for each block
     ("launch_ns", 2500),  # assumed: start of one kernel of a graph
     ("l2_bytes", 50 * 1024 * 1024),
 )

@@ -17,11 +17,12 @@ from threadloom.sched.lines import inner_loops, subtree
 from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.pipeline import Problem, Space, build
-from threadloom.sched.placement import Place, Placement, place
+from threadloom.sched.placement import Place, Placement, operand_of, place
 from threadloom.sched.profile import Costs
 from threadloom.sched.sizes import BoundScalars, Sizes, sizes_of
 from threadloom.sched.tile_map import TileMap
-from threadloom.task.ops import Kind, TaskGraph
+from threadloom.task.ops import Kind, Method, STask, TaskGraph
+from threadloom.tile.ops import Dot
 
 Scheduler = Callable[[Problem], Modulo | None]
 
@@ -182,7 +183,23 @@ def _registers_short(graph: TaskGraph, placement: Placement, sizes: Sizes, devic
     for task in graph.tasks:
         if task.kind is Kind.VECTOR and (need := live_bytes(task, sizes, placement.units[task.name].split)) > budget:
             return "memory:reg", f"{task.name} alone needs {need} bytes of the {budget} of a worker"
+    entry = int(device.fact("registers_per_thread_row", 0)) // (len(_workers(placement)) + 1)
+    matrix = (t for t in graph.tasks if placement.units[t.name].method is Method.MATRIX)
+    widest = max((_columns(t, sizes) for t in matrix), default=0)
+    if entry and widest // 2 + int(device.fact("instruction_regs", 0)) > entry:
+        return "memory:reg", f"a product of {widest} columns needs more than the {entry} registers a thread begins with"
     return None
+
+
+def _columns(task: STask, sizes: Sizes) -> int:
+    """Columns of one matrix instruction of the task."""
+    most = 0
+    for op in (o for o in task.ops if isinstance(o, Dot)):
+        for value in (op.a, op.b):
+            if operand_of(value.name, task, sizes.split) == "column":
+                columns = sizes.elems(tuple(a for a in value.type.axes if a not in op.over))
+                most = max(most, -(-columns // -(-columns // 256)))
+    return most
 
 
 def _home(tiles: TileMap, tile: str, graph: TaskGraph) -> int:
@@ -215,7 +232,9 @@ def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
         if inner_loops(loop) or loop.id == 0:
             slots = choose_slots(problem, depth=1)
             if slots is not None:
-                slots |= {p.name: 2 for p in problem.pools if p.tile in made.ahead}
+                alone = len(context.graph.loops) == 1  # no loop inside: more tiles of the grid may be on their way
+                deep = choose_slots(problem) if alone else None
+                slots |= {p.name: deep[p.name] if deep else 2 for p in problem.pools if p.tile in made.ahead}
             planned = None if slots is None else serial(problem, slots)
         else:
             planned = scheduler(problem)

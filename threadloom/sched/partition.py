@@ -20,6 +20,7 @@ from threadloom.tile.ops import AxisKind, Dot, Load, Store
 MOST_CORE_EXTENT = 1024  # larger tiles of a product leave every cache
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
 
+LONG_ROW = 1024  # elements: 16 bytes of 16-bit ones for each of 128 threads
 MOST_EXTENTS = 320  # combinations of extents: what can be bounded well within a second
 MOST_WALKED = 32  # likewise, for each choice of an axis to walk and how far
 GROUPED_TILES = 16  # rows of tiles visited together, so that both operands stay in L2 (measured on an H200: 8 to 16)
@@ -66,6 +67,13 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 contiguous=name in inner,
             )
     return list(found.values())
+
+
+def _longest_row(graph: TaskGraph, whole: dict[str, int], axis: str) -> int:
+    """Elements of the longest uncut axis beside `axis` in what is loaded."""
+    cut = {a.axis.name for loop in graph.loops for a in loop.axes}
+    loads = [op.result.type.axes for t in graph.tasks for op in t.ops if isinstance(op, Load)]
+    return max((whole[a] for axes in loads if axis in axes for a in axes if a not in cut), default=0)
 
 
 def _contiguous_axes(graph: TaskGraph, whole: dict[str, int]) -> set[str]:
@@ -148,6 +156,8 @@ def _sm_options(role: AxisRole, device: Device) -> list[int]:
     if role.contiguous:
         return [s for s in (128, 256, 512, 1024) if s < 2 * extent] or [_up(extent, 32)]
     least = int(device.fact("worker_warps", 1)) if extent >= 4 * device.eu_count else 1  # a row for each warp
+    if role.long_rows:  # warps share one
+        least = 1
     return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if least <= s < 2 * extent]
 
 
@@ -178,7 +188,8 @@ def _splits(
 
 
 def _wide_columns(graph: TaskGraph, whole: dict[str, int]) -> list[str]:
-    """Whole axes with at least 256 columns of a product, evenly divisible."""
+    """Whole axes with at least 256 columns of a product, evenly divisible. They may be the depth of another product,
+    which every worker then does for itself."""
     found = []
     for axis in graph.kernel.axes:
         if axis.kind is AxisKind.WHOLE and whole[axis.name] >= 256 and whole[axis.name] % 16 == 0:

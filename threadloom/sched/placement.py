@@ -328,7 +328,7 @@ def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes, panel_byte
         if column is not None:
             rows = sizes.elems(tuple(a for a in tile.type.axes if a != column))
             row_bytes = tile.type.dtype.bytes_for(sizes.extent(column))
-            return -(-rows // 8) * 8 * -(-row_bytes // panel_bytes) * panel_bytes
+            return max(least_rows, -(-rows // 8) * 8) * -(-row_bytes // panel_bytes) * panel_bytes
     return 0
 
 

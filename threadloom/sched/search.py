@@ -18,6 +18,7 @@ from typing import Protocol
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
+from threadloom.machine.shares import shares
 from threadloom.sched import greedy
 from threadloom.sched.bounds import choose_slots
 from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
@@ -39,7 +40,7 @@ from threadloom.sched.sizes import BoundScalars, axis_extents
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.tuning_choices import decide
 from threadloom.sched.walk_axis import walk_axis, walkable_axes
-from threadloom.task.ops import TaskGraph
+from threadloom.task.ops import Kind, TaskGraph
 from threadloom.tile.ops import Kernel
 
 FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
@@ -105,9 +106,11 @@ def plan(
     started = time.monotonic()
     machine = find_device(device)
     contexts = [
-        context_of(g, dims, machine, measured, name, walk)
+        context_of(g, dims, shared, measured, name, walk)
         for name, plain in graphs_of(kernel, granularity, machine)
         for walk, g in walks_of(plain, dims, machine, only)
+        for shared in shares(machine, any(t.kind is Kind.DOT for t in g.tasks))
+        if only is None or only.workers <= shared.max_worker_roles
     ]
     if not contexts:
         raise _not_walked(kernel, machine, only)

@@ -9,6 +9,9 @@ import threadloom as tl
 from benchmarks.gpu_cases import column_sum, double_product, running_sum, split_sums
 from threadloom.errors import CompileError
 from threadloom.examples import flash_attention, flash_attention_varlen, matmul, w4_matmul
+from threadloom.examples.chunk_state import chunk_state
+from threadloom.examples.chunk_state import inputs as chunk_state_inputs
+from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit import emit
@@ -62,8 +65,29 @@ def test_f64_of_two_computed_operands():
 def test_scans_and_sums_cross_lanes_and_warps():
     assert "__shfl_up_sync" in source(running_sum, running_sum.SHAPE)
     assert "__shfl_down_sync" in source(running_sum, running_sum.SHAPE)
-    assert "smem_scratch" not in source(running_sum, running_sum.SHAPE)
+    assert "smem_scratch" not in source(running_sum, running_sum.SHAPES[0])  # four rows or more: a warp each
     assert "read_cell<float>(smem_scratch" in source(column_sum, column_sum.SHAPE)
+
+
+def test_rows_that_begin_anywhere_are_loaded_element_by_element():
+    """Found on an H200: 16-byte accesses at the first position of a group were misaligned."""
+    text = source(split_sums, split_sums.SHAPES[0])
+    assert "load_vector<16>(piece, &a[" not in text and "? a[" in text
+
+
+def test_a_walked_axis_keeps_what_it_does_not_change():
+    shape = {"B": 1, "C": 4, "L": 256, "H": 80, "P": 64, "N": 128, "G": 1}
+    call = chunk_state.bind(**chunk_state_inputs(np.random.default_rng(0), **shape, dtype=np.float16))
+    tiles = (AxisTile("p", 64, 64), AxisTile("n", 128, 128), AxisTile("k", 64, 64), AxisTile("h", 20, 20))
+    order = ("b", "chunk", "h", "p", "n")
+    only = Partition(tiles, sequential=("h",), order=order, group=16, persistent=True)
+    program = plan(call.kernel, call.dims, "h200", limit_s=0.2, only=only).best
+    given = device_tensors(call.kernel, call.arrays)
+    text = emit(program, {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}, call.dims).text
+    worker = text[text.index("// worker0") :]
+    filled, walk = worker.index("_first = ring_1_"), worker.index("i32 h_start")
+    assert filled < walk < worker.index(".slot = kept_") < worker.index("mma_m64")
+    assert "smem_b_in_desc + kept_" in worker  # read from the kept slots
 
 
 @tl.kernel

@@ -84,7 +84,8 @@ class CudaKernel:
                     self.cubin, source.name, source.threads, source.shared_bytes, source.cluster, ordinal
                 )
             tiles = self.tiles(dims)
-            blocks = min(tiles, driver.multiprocessors(ordinal)) if self.source.persistent else tiles
+            places = driver.multiprocessors(ordinal) * self.source.blocks_per_eu
+            blocks = min(tiles, places) if self.source.persistent else tiles
             blocks = -(-blocks // self.source.cluster) * self.source.cluster
             return Prepared(loaded, tuple(tensors), self._parameters(tensors, dims), blocks, int(context))
 

@@ -21,11 +21,13 @@ from threadloom.tile import ops as tile
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
     """What is known of a tensor when code is written: which dimension is contiguous (-1: none), and whether base, the
-    other strides and the contiguous extent are multiples of 16 bytes (bulk copies, vector accesses)."""
+    other strides and the contiguous extent are multiples of 16 bytes (bulk copies, vector accesses). `ragged`: axes of
+    the kernel whose tiles begin anywhere."""
 
     tensor: tile.Tensor
     contiguous_dim: int
     aligned: bool
+    ragged: frozenset[str] = frozenset()
 
 
 BOX_GRANULE_BYTES = 16
@@ -270,6 +272,8 @@ def vector_elems(subscripts: tuple[tile.Subscript, ...], facts: TensorFacts, lay
         return 1
     s = subscripts[facts.contiguous_dim]
     if len(s.terms) != 1 or s.terms[0].axis != digits[0].axis or s.terms[0].coefficient != 1 or s.offset:
+        return 1
+    if digits[0].axis in facts.ragged:
         return 1
     elsewhere = [t.axis for d, o in enumerate(subscripts) if d != facts.contiguous_dim for t in o.terms]
     bits = digits[0].size * facts.tensor.dtype.bits

@@ -70,18 +70,28 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
         text.lines(wrapper(i))
     parameters = [f"const __grid_constant__ TensorMap {name}" for name, _ in maps] + parameters_of(plan, direct, names)
     text.line()
+    blocks = int(device(program.device).fact("blocks_per_eu", 1))
+    _check_registers(program, threads * blocks, blocks)
     if timeline:
         text.line(f"__device__ u32 loom_clocks[{len(program.roles) * (3 * timeline + 1)}];")
-    text.line(f'extern "C" __global__ void __launch_bounds__({threads}, 1)')
+    text.line(f'extern "C" __global__ void __launch_bounds__({threads}, {blocks})')
     text.line(f"{kernel.name}({', '.join(parameters)}) {{")
     text.lines(body.text())
     text.line("}")
-    grid = tuple((a.axis.dim, plan.extents[a.axis.name]) for a in plan.loop(0).axes)
+    grid = tuple((a.axis.dim, plan.grid_extent(a.axis.name)) for a in plan.loop(0).axes)
     return KernelSource(
         kernel.name, text.text(), "sm_90a", threads, shared_bytes, program.partition.cluster,
         program.partition.persistent, maps, direct, names, tuple((s.name, s.dtype.name) for s in kernel.scalars), grid,
-        tuple(s.name for s in plan.rings),
+        tuple(s.name for s in plan.rings), blocks,
     )  # fmt: skip
+
+
+def _check_registers(program: SProgram, threads: int, blocks: int) -> None:
+    """A role that asks for more registers than its block has waits for them for ever."""
+    entry = min(255, 65536 // threads // 8 * 8)
+    wanted = sum(role.registers * role.warps for role in program.roles)
+    if wanted > entry * threads // blocks // 32:
+        raise InternalError(f"roles want {32 * wanted} registers, a block has {entry * threads // blocks}")
 
 
 def emit_head(w: Writer, plan: KernelPlan, threads: int, shared_bytes: int, header: str) -> None:
@@ -246,7 +256,7 @@ def _number(role: Role) -> int:
 
 def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     w = Writer()
-    scope = Scope(w, names=taken_names(plan))
+    scope = Scope(w, names=taken_names(plan), rounds=plan.rounds)
     for s in plan.program.graph.kernel.scalars:
         scope.registers[s.name] = Registers(s.name, s.dtype, uniform(), scalar=True)
         scope.names.add(s.name)

@@ -88,7 +88,8 @@ _INFIX = {
 _FLOAT_CALLS = {
     "maximum": "fmax_nan({0}, {1})", "minimum": "fmin_nan({0}, {1})", "abs": "fabsf({0})", "floor": "floorf({0})",
     "ceil": "ceilf({0})", "round": "rintf({0})", "sqrt": "sqrtf({0})", "rsqrt": "rsqrtf({0})", "exp": "expf({0})",
-    "exp2": "exp2_fast({0})", "log": "logf({0})", "log2": "log2f({0})", "tanh": "tanhf({0})", "erf": "erff({0})",
+    "exp2": "exp2_fast({0})", "exp_fast": "exp2_fast({0} * 1.442695041f)",
+    "log": "logf({0})", "log2": "log2f({0})", "tanh": "tanhf({0})", "erf": "erff({0})",
     "sin": "sinf({0})", "cos": "cosf({0})", "floordiv": "floorf({0} / {1})",
     "mod": "({0} - floorf({0} / {1}) * {1})", "isnan": "isnan({0})",
 }  # fmt: skip

@@ -126,4 +126,7 @@ def _own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str])
     while lanes < 32 and lanes * vector < columns:
         lanes *= 2
     others = tuple((a, extents.of(a)) for a in axes if a != column)
-    return rows(others, column, columns, vector, lanes, extents.warps)
+    idle = extents.warps // (1 << (others[-1][1] - 1).bit_length() if others else 1)  # warps without a row of their own
+    while idle > 1 and columns < idle * lanes * vector:
+        idle //= 2
+    return rows(others, column, columns, vector, lanes, extents.warps, max(1, idle) if lanes == 32 else 1)

@@ -103,6 +103,8 @@ def _load(
 def slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
     """The slot of a tile: its counter is that of the loop in which its producer stands."""
     home = e.plan.home_loop(value)
+    if slots > 1 and loop.like is not None and home == loop.like:
+        return f"{e.kept[loop.id, slots, stage]}.slot"
     return e.slot(home, slots, stage if home == loop.id else 0)
 
 

@@ -5,11 +5,13 @@ Decisions come from the sProgram; here they are only joined with layouts, shared
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from threadloom.machine.model import Completion
+from threadloom.sched.boxes import constant
 from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.placement import ends_with
 from threadloom.sched.tile_map import TileMap
@@ -17,7 +19,7 @@ from threadloom.targets.cuda import copy
 from threadloom.targets.cuda.dot import DotPlan, plan_dot
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
-from threadloom.targets.cuda.layout import Layout, accumulator
+from threadloom.targets.cuda.layout import Layout, Source, accumulator
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
@@ -25,6 +27,8 @@ from threadloom.targets.cuda.wgmma import Instruction
 from threadloom.task.ops import Kind, Loop, Method, STask, Tile
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
+
+WIDEST = 16  # elements of one access, at most
 
 
 @dataclass
@@ -39,6 +43,13 @@ class KernelPlan:
     timeline: int = 0  # records of in-kernel clocks per role (0: none)
 
     team: ClassVar[Team] = WARPGROUP
+
+    def __post_init__(self) -> None:
+        graph = self.program.graph
+        bounded = [a for loop in graph.loops for a in loop.axes if a.start is not None]
+        starts = {a.axis.name: constant(a.start, graph) for a in bounded}
+        ragged = frozenset(name for name, start in starts.items() if start is None or start % WIDEST)
+        self.facts = {name: replace(f, ragged=ragged) for name, f in self.facts.items()}
 
     # ------------------------------------------------------------ tables
 
@@ -72,6 +83,12 @@ class KernelPlan:
         made = self.tiles.tile(self.tiles.of(value)).producers
         return self.tasks[made[0]].loop
 
+    @cached_property
+    def rounds(self) -> bool:
+        """Whether every result is rounded to 16 bits or less."""
+        written = [t for t in self.program.graph.kernel.tensors if t.access is not tile.Access.IN]
+        return all(t.dtype.bits <= 16 for t in written)
+
     # ------------------------------------------------------------ extents
 
     @cached_property
@@ -86,6 +103,11 @@ class KernelPlan:
         if axis.name in chosen and axis.kind is tile.AxisKind.TILE:
             return chosen[axis.name]
         return axis.dim if isinstance(axis.dim, int) else self.dims[axis.dim]
+
+    def grid_extent(self, axis: str) -> int:
+        """Indices of a grid axis that one tile of the grid has: those of a walked axis are taken one at a time."""
+        walked = axis in self.program.partition.sequential
+        return self.program.partition.extent(axis) if walked else self.extents[axis]
 
     @cached_property
     def worker_extents(self) -> dict[str, int]:
@@ -239,10 +261,22 @@ class KernelPlan:
         value = self.value(self.tiles.tile(b.tile).values[0])
         column = self.shared_column(value)
         rows = tuple((a, self.padded(a)) for a in value.type.axes if a != column)
-        swizzled, dtype = b.layout == "swizzle-128", value.type.dtype
+        dtype = value.type.dtype
+        swizzled = b.layout == "swizzle-128" or self._wants_swizzle(value.name, rows, column)
         granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
         columns = -(-self.padded(column) // granule) * granule
         return SharedTile("smem_" + c_name(b.name), dtype, rows, column, columns, b.slots, swizzled)
+
+    def _wants_swizzle(self, value: str, rows: tuple[tuple[str, int], ...], column: str) -> bool:
+        """Whether threads read a tile of whole 128-byte lines with their lanes down the rows: in plain rows their
+        banks would meet. A few panels at most: each is a copy of its own."""
+        layout = self.layouts.get(value)
+        line_bits = self.extents[column] * self.value(value).type.dtype.bits
+        whole = math.prod(extent for _, extent in rows) % 8 == 0 and line_bits % 1024 == 0
+        if layout is None or not rows or not whole or line_bits > 4 * 1024:
+            return False
+        down = math.prod(d.size for d in layout.of(Source.LANE) if d.axis in dict(rows))
+        return down >= 4 or layout.of(Source.REGISTER)[0].axis in dict(rows)
 
     def padded(self, axis: str) -> int:
         """Extent of `axis` in shared memory: what the products that read it need."""

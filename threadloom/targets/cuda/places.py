@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from threadloom.errors import InternalError
 from threadloom.targets.cuda.copy import dim_name
@@ -17,14 +18,17 @@ class Places:
 
     def __init__(self, plan: KernelPlan, scope: Scope, worker: bool):
         self.plan, self.scope, self.worker = plan, scope, worker
-        self.current: dict[int, dict[str, Place]] = {}  # stage -> places of stream axes; -1: of the grid
+        self.grid: dict[str, Place] = {}  # of the grid's axes
+        self.loops: list[dict[int, dict[str, Place]]] = [{}]  # of the loops being written, outermost first, by stage
+        self.around: list[int] = []  # for each loop but the innermost, the stage that runs the one inside
         self.starts: dict[str, str] = {}
+        self.stops: dict[str, str] = {}
 
     # ------------------------------------------------------------ grid
 
     def tile_counts(self, loop: Loop) -> list[tuple[LoopAxis, str]]:
         """(axis, C expression of the number of tiles the launch must cover) in the order of `loop`."""
-        return [(a, self._ceil(dim_name(a.axis.dim), self.plan.extents[a.axis.name])) for a in loop.axes]
+        return [(a, self._ceil(dim_name(a.axis.dim), self.plan.grid_extent(a.axis.name))) for a in loop.axes]
 
     def _ceil(self, count: str, extent: int) -> str:
         return count if extent == 1 else f"ceil_div({count}, {extent})"
@@ -73,7 +77,7 @@ class Places:
                 w.line(f"const i32 index_{name} = {self._flip(f'rest % tiles_{name}', name, longest_first)};")
                 w.line(f"rest /= tiles_{name};")
         places: dict[str, Place] = {}
-        self.current = {-1: places}
+        self.grid, self.loops, self.around = places, [{}], []
         for a in loop.axes:
             if a.start is not None or a.stop is not None:
                 self.scope.places = self.at(0)
@@ -90,7 +94,7 @@ class Places:
         return f"tiles_{name} - 1 - ({text})" if flip else text
 
     def _grid_place(self, a: LoopAxis) -> Place:
-        name, extent = a.axis.name, self.plan.extents[a.axis.name]
+        name, extent = a.axis.name, self.plan.grid_extent(a.axis.name)
         start = self.bound(a.start, "0")
         stop = dim_name(a.axis.dim) if a.stop is None else f"min({self.bound(a.stop, '')}, {dim_name(a.axis.dim)})"
         first = f"index_{name}" if extent == 1 else f"index_{name} * {extent}"
@@ -128,6 +132,9 @@ class Places:
             name, extent = a.axis.name, self.plan.extents[a.axis.name]
             size = dim_name(a.axis.dim)
             start, stop = self.bound(a.start, "0"), size if a.stop is None else f"min({self.bound(a.stop, '')}, {size})"
+            if name in self.grid:  # walked inside the grid's tile
+                start = self.grid[name].first
+                stop = f"min({start} + {self.plan.grid_extent(name)}, {size})"
             if start != "0":
                 variable = self.scope.fresh(f"{name}_start")
                 w.line(f"const i32 {variable} = max({start}, 0);")
@@ -141,7 +148,7 @@ class Places:
             counts.append(
                 (name, self._ceil(span if a.stop is None or start != "0" else f"max({stop}, 0)", extent), stop)
             )
-        self._stops = {name: stop for name, _, stop in counts}
+        self.stops |= {name: stop for name, _, stop in counts}
         variable = self.scope.fresh("count")
         if len(counts) > 1:
             for name, count, _ in counts:
@@ -173,8 +180,17 @@ class Places:
             step = index if extent == 1 else f"{index} * {extent}"
             variable = self.scope.fresh(f"{name}_at")
             w.line(f"const i32 {variable} = {step if start == '0' else f'{start} + {step}'};")
-            places[name] = Place(variable, self._stops[name], extent, full=extent == 1)
-        self.current[stage] = places
+            places[name] = Place(variable, self.stops[name], extent, full=extent == 1)
+        self.loops[-1][stage] = places
+
+    @contextmanager
+    def inside(self, stage: int) -> Iterator[None]:
+        """While the loop that an instruction of `stage` runs is written."""
+        self.loops.append({})
+        self.around.append(stage)
+        yield
+        self.loops.pop()
+        self.around.pop()
 
     def at(self, stage: int) -> dict[str, Place]:
         """Places of all axes for an instruction of `stage`."""
@@ -183,4 +199,7 @@ class Places:
             for a in self.plan.axes.values()
             if a.kind is AxisKind.WHOLE
         }
-        return whole | self.current.get(-1, {}) | self.current.get(stage, {})
+        found = whole | self.grid
+        for loop, its_stage in zip(self.loops, (*self.around, stage), strict=True):
+            found |= loop.get(its_stage, {})
+        return found

@@ -71,6 +71,7 @@ class Scope:
     in_shared: dict[str, InShared] = field(default_factory=dict)
     homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
     team: Team = WARPGROUP
+    rounds: bool = False  # all results are rounded to 16 bits or less: exp need not be exact to the last of f32's
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
 
     def assumes(self, condition: str) -> bool:

@@ -40,6 +40,7 @@ class RoleEmitter:
     groups: list[bool] = field(default_factory=list)  # the epilogue's groups so far: whether there is one
     turns: dict[str, str] = field(default_factory=dict)  # order signal -> its name in this role's code
     scalars: dict[int, dict[str, Registers]] = field(default_factory=dict)  # stage -> rank-0 values of its instance
+    kept: dict[tuple[int, int, int], str] = field(default_factory=dict)  # like rings, of tiles that a like loop made
 
     @property
     def has_threads(self) -> bool:
@@ -68,6 +69,32 @@ class RoleEmitter:
             name = self.scope.fresh("_".join(["ring", *(str(x) for x in (loop, slots, stage))]))
             self.rings[loop, slots, stage] = name
             self.scope.writer.line(f"Ring<{slots}> {name};")
+        for loop in self.plan.program.graph.loops:
+            if loop.like is not None:
+                self._declare_kept(loop)
+
+    def _declare_kept(self, loop: Loop) -> None:
+        """Counters over tiles that loop `loop.like` made: each run of `loop` goes through the slots of its last run."""
+        for instr in self.section(loop.id).instrs:
+            task = self.plan.task(instr.task) if isinstance(instr, Issue) else None
+            for name in (*task.reads, *task.writes) if task else ():
+                shared = self.plan.shared_tile(name) if self.plan.tiles.of(name) else None
+                if shared is None or shared.slots == 1 or self.plan.home_loop(name) != loop.like:
+                    continue
+                key = (loop.id, shared.slots, instr.stage)
+                if key not in self.kept:
+                    self.kept[key] = self.scope.fresh("_".join(["kept", *(str(x) for x in key)]))
+                    self.scope.writer.line(f"Ring<{shared.slots}> {self.kept[key]};")
+                    self.scope.writer.line(f"u32 {self.kept[key]}_first = 0;  // slot of the last run's first")
+
+    def _begin_kept(self, loop: Loop) -> None:
+        """At a run's begin: note where a filling loop starts; start there, where `loop` goes through what it made."""
+        likes = {x.id: x.like for x in self.plan.program.graph.loops if x.like is not None}
+        for (at, slots, _), name in self.kept.items():
+            if likes[at] == loop.id:
+                self.scope.writer.line(f"{name}_first = {self.rings[loop.id, slots, 0]}.slot;")
+            if at == loop.id:
+                self.scope.writer.line(f"{name}.slot = {name}_first;")
 
     def _ring_sizes(self, instr: Instr) -> set[int]:
         sizes: set[int] = set()
@@ -101,6 +128,7 @@ class RoleEmitter:
         section, w = self.section(loop.id), self.scope.writer
         if not section.instrs:
             return
+        self._begin_kept(loop)
         count = self.places.enter_loop(loop)
         used = sorted({i.stage for i in section.instrs})
         first, last = used[0], used[-1]
@@ -215,7 +243,7 @@ class RoleEmitter:
                     self.commit("an empty group keeps the count")
             elif isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
                 self.scope.writer.line("if (lane == 0) store_commit();  // an empty group keeps the count")
-        for (at, _, stage), ring in self.rings.items():
+        for (at, _, stage), ring in (*self.rings.items(), *self.kept.items()):
             if at == loop.id and stage in active:
                 guard = (guards or {}).get(stage)
                 self.scope.writer.line(f"{f'if ({guard}) ' if guard else ''}{ring}.advance();")
@@ -245,7 +273,8 @@ class RoleEmitter:
             case Fence():
                 self.fence(instr)
             case Inner():
-                self.run_loop(self.plan.loop(instr.loop))
+                with self.places.inside(instr.stage):
+                    self.run_loop(self.plan.loop(instr.loop))
                 self.in_flight = math.inf
 
     def wait(self, loop: Loop, instr: Wait) -> None:

@@ -280,7 +280,8 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
     match op:
         case tile.Map():
             args = [read(scope, a, layout, register) for a in op.args]
-            return _narrow(c.expression(op.fn, op.args[-1].type.dtype, args))
+            quick = op.fn == "exp" and scope.rounds and op.args[-1].type.dtype.name != "f64"
+            return _narrow(c.expression("exp_fast" if quick else op.fn, op.args[-1].type.dtype, args))
         case tile.Cast():
             return c.convert(op.arg.type.dtype, op.result.type.dtype, read(scope, op.arg, layout, register))
         case tile.Full():

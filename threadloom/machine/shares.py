@@ -1,0 +1,58 @@
+"""Devices whose EUs are shared: two blocks on one SM, each with half of its memories, registers and rates.
+
+While one block waits, for a copy or for its own last instruction, the other works: what one worker role cannot
+overlap with itself, two of different tiles do. To the scheduler it is a device like any other, with twice the EUs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from threadloom.machine.model import SEU, Device, Figure, Memory, Rate
+
+
+def share(device: Device, parts: int) -> Device:
+    """`device` with `parts` blocks on each EU; each has one worker role. Named "h200/2"."""
+    groups = 2  # a producer and one worker
+    entry = int(device.fact("registers_per_thread_row", 512)) // (parts * groups) // 8 * 8  # what a block begins with
+    rows = entry * groups
+    producer = int(device.fact("producer_regs", 0))
+    worker = (rows - producer) // 8 * 8
+    facts = dict(device.facts) | {
+        "worker_regs_1": worker,
+        "registers_per_thread_row": rows,
+        "blocks_per_eu": parts,
+        "most_blocks_per_eu": 1,
+    }
+    return replace(
+        device,
+        name=f"{device.name}/{parts}",
+        eu_count=device.eu_count * parts,
+        seus=tuple(_slower(u, parts) for u in device.seus),
+        memories=tuple(_smaller(m, parts, worker, device) for m in device.memories),
+        max_worker_roles=1,
+        facts=tuple(facts.items()),
+    )
+
+
+def shares(device: Device, products: bool) -> list[Device]:
+    """`device` itself, and with as many blocks on an EU as its model says is worth a look, for kernels with `products`
+    or without."""
+    most = int(device.fact("most_blocks_per_eu", 1))
+    most = min(most, 2) if products else most
+    return [device, *(share(device, parts) for parts in range(2, most + 1))]
+
+
+def _slower(unit: SEU, parts: int) -> SEU:
+    per_part = f"a share of 1/{parts} of what is "
+    rates = (Rate(r.what, Figure(r.per_cycle.value / parts, per_part + r.per_cycle.source)) for r in unit.rates)
+    return replace(unit, rates=tuple(rates))
+
+
+def _smaller(memory: Memory, parts: int, worker_registers: int, device: Device) -> Memory:
+    held, source = memory.capacity_bytes.value, memory.capacity_bytes.source
+    if memory.per == "role":
+        threads = int(device.fact("threads_per_worker", 128))
+        return replace(memory, capacity_bytes=Figure(worker_registers * 4 * threads, source))
+    own = int(device.fact("block_overhead_bytes", 0))  # of the memory, for each block
+    return replace(memory, capacity_bytes=Figure((held + own) // parts - own, f"a share of 1/{parts} of {source}"))
