@@ -38,6 +38,7 @@ class AxisRole:
     depth: bool
     narrowest_bytes: int  # of an element of the operands it is the depth of
     contiguous: bool  # the innermost dimension of the largest tensor that it indexes
+    long_rows: bool = False  # no loop cuts the rows along it, and they are long enough for all lanes of a worker
 
     @property
     def in_product(self) -> bool:
@@ -65,6 +66,7 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 depth=bool(over),
                 narrowest_bytes=min(widths, default=4),
                 contiguous=name in inner,
+                long_rows=_longest_row(graph, whole, name) >= LONG_ROW,
             )
     return list(found.values())
 
