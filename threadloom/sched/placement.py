@@ -315,13 +315,15 @@ def _place(
     shared = space == "smem" and not own_parts
     most = int(device.fact("register_slots", 0)) if space == "reg" else 0
     if layout == "swizzle-128" and device.fact("panel_row_bytes"):
-        full = _swizzled_bytes(tile, producers, sizes, int(device.fact("panel_row_bytes", 0))) or full
+        rows = any(t.kind is Kind.DOT and operand_of(tile.name, t, sizes.split) == "row" for t in users)
+        least = int(device.fact("dot_rows", 8)) if rows else 8  # of one instruction; zeros fill what the tile lacks
+        full = _swizzled_bytes(tile, producers, sizes, int(device.fact("panel_row_bytes", 0)), least) or full
     if layout == "staging":  # goes through in pieces
         share = min(share, int(device.fact("staging_bytes", share)))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
 
 
-def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes, panel_bytes: int) -> int:
+def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes, panel_bytes: int, least_rows: int) -> int:
     """Bytes of a tile in panels of `panel_bytes` along the contiguous axis, its rows in eights (0: unknown)."""
     for op in (o for t in producers for o in t.ops if isinstance(o, Load) and o.subscripts):
         column = next((t.axis for t in op.subscripts[-1].terms if t.axis in tile.type.axes), None)
