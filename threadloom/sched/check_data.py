@@ -110,7 +110,7 @@ class DataChecker:
         if content.task in self.implicit:
             return []
         buffer = self.places.buffer(tile, role)
-        split = self.places.is_split(tile)
+        split = self.places.is_split(tile, run.who.task)
         several = len(self.issuers[run.step.eu, run.who]) > 1
         part = self.workers.index(role) if split and several and role in self.workers else ALL
         slot = self.reference.place[tile, content] % buffer.slots

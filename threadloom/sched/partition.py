@@ -14,8 +14,10 @@ from dataclasses import dataclass
 
 from threadloom.machine.model import Device
 from threadloom.sched.ops import AxisTile, Partition
+from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.task.ops import TaskGraph
 from threadloom.tile.ops import AxisKind, Dot, Load, Store
+from threadloom.tile.uses import summed_axes
 
 MOST_CORE_EXTENT = 1024  # larger tiles of a product leave every cache
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256, 512, 1024)
@@ -38,6 +40,7 @@ class AxisRole:
     depth: bool
     narrowest_bytes: int  # of an element of the operands it is the depth of
     contiguous: bool  # the innermost dimension of the largest tensor that it indexes
+    whole_rows: bool = False  # rows of a product that warps cannot share by columns
     long_rows: bool = False  # no loop cuts the rows along it, and they are long enough for all lanes of a worker
 
     @property
@@ -48,7 +51,7 @@ class AxisRole:
 def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
     """Every TILE axis that a loop cuts, grid first."""
     dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
-    inner = _contiguous_axes(graph, whole)
+    inner, undivided = _contiguous_axes(graph, whole), whole_row_axes(graph)
     found: dict[str, AxisRole] = {}
     for loop in graph.loops:
         for loop_axis in loop.axes:
@@ -66,6 +69,7 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 depth=bool(over),
                 narrowest_bytes=min(widths, default=4),
                 contiguous=name in inner,
+                whole_rows=name in undivided,
                 long_rows=_longest_row(graph, whole, name) >= LONG_ROW,
             )
     return list(found.values())
@@ -133,7 +137,7 @@ def _options(role: AxisRole, device: Device) -> list[int]:
 def _smallest(role: AxisRole, device: Device) -> list[int]:
     """Extents below what is worth a look."""
     if role.spatial and role.row:
-        return [int(device.fact("dot_rows", 1))]
+        return [_rows(role, device)]
     sizes = (8, 16) if role.column and not role.depth else (16, 32) if role.in_product else (1, 2, 4, 16)
     return [s for s in sizes if s <= max(sizes[0], role.extent)]
 
@@ -141,8 +145,14 @@ def _smallest(role: AxisRole, device: Device) -> list[int]:
 # ---------------------------------------------------------------- GPU
 
 
+def _rows(role: AxisRole, device: Device) -> int:
+    """The granule of an axis that gives rows of products."""
+    rows = int(device.fact("dot_rows", 1))
+    return max(rows, int(device.fact("whole_rows", 1))) if role.whole_rows else rows
+
+
 def _sm_options(role: AxisRole, device: Device) -> list[int]:
-    rows, columns = int(device.fact("dot_rows", 64)), int(device.fact("dot_columns", 8))
+    rows, columns = _rows(role, device), int(device.fact("dot_columns", 8))
     extent = max(1, role.extent)
     if role.spatial and role.row:
         most = device.max_worker_roles * 2 if rows >= 64 else 16
@@ -197,9 +207,15 @@ def _wide_columns(graph: TaskGraph, whole: dict[str, int]) -> list[str]:
         if axis.kind is AxisKind.WHOLE and whole[axis.name] >= 256 and whole[axis.name] % 16 == 0:
             dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
             free = [d for d in dots if axis.name in d.b.type.axes and axis.name not in d.a.type.axes]
-            if free and not any(axis.name in d.over for d in dots):
+            if free and not _stays_in_sums(graph, axis.name):
                 found.append(axis.name)
     return found
+
+
+def _stays_in_sums(graph: TaskGraph, axis: str) -> bool:
+    """Whether a task that sums over the axis makes a tile that still has it."""
+    made = {v for t in graph.tasks if any(axis in summed_axes(op) for op in t.ops) for v in t.writes}
+    return any(made & {t.name, *t.values} and axis in t.type.axes for t in graph.tiles)
 
 
 # ---------------------------------------------------------------- CPU

@@ -13,8 +13,10 @@ from threadloom.machine.model import SEU, Completion, Device
 from threadloom.sched.boxes import has_rows
 from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
+from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
 from threadloom.tile.ops import Dim, Dot, Load, Subscript
+from threadloom.tile.uses import summed_axes
 
 NO_UNIT = slug("no-unit-for-task", "no specialised unit of the device can run a task of the kernel")
 
@@ -153,10 +155,14 @@ def _unit(
         return Unit(seu, method, (roles[0].name,), split=False)
     if task.kind is Kind.SCALAR:
         return Unit(seu, method, tuple(r.name for r in roles), split=False)
-    return Unit(seu, method, workers, split=sizes.split != "" and _touches(task, sizes.split))
+    return Unit(seu, method, workers, split=sizes.split != "" and _is_shared_out(task, sizes.split))
 
 
-def _touches(task: STask, axis: str) -> bool:
+def _is_shared_out(task: STask, axis: str) -> bool:
+    """Whether each worker does its part of the task along `axis`: not one that has nothing to do with the axis, nor one
+    that sums over it, which each does for itself."""
+    if any(axis in summed_axes(op) for op in task.ops):
+        return False
     return axis in task.axes or any(axis in op.result.type.axes for op in task.ops if hasattr(op, "result"))
 
 
@@ -198,6 +204,8 @@ def _score(
                 strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) for o in task.ops if isinstance(o, Load)
             ):
                 return 0.0
+            if seu.is_async and any(o.result.type.dtype.bits < 8 for o in task.ops if isinstance(o, Load)):
+                return 0.0  # two elements share a byte: threads take them apart
             if method is Method.PACK and not wants_panels(task, graph, sizes, device):
                 return 0.5
             return 10.0 - _LOAD_ORDER.index(method)
@@ -312,15 +320,24 @@ def _place(
         return Place(tile.name, space, layout, full, shared=False, carried=tile.carried is not None)
     space, layout = _gpu_place(tile, producers, users, units, sizes, device)
     own_parts = sizes.split in tile.type.axes and all(units[t.name].split for t in (*producers, *users))
-    shared = space == "smem" and not own_parts
+    each_its_own = sizes.split not in tile.type.axes and any(len(units[t.name].roles) > 1 for t in producers)
+    shared = space == "smem" and not own_parts and not each_its_own
     most = int(device.fact("register_slots", 0)) if space == "reg" else 0
     if layout == "swizzle-128" and device.fact("panel_row_bytes"):
         rows = any(t.kind is Kind.DOT and operand_of(tile.name, t, sizes.split) == "row" for t in users)
         least = int(device.fact("dot_rows", 8)) if rows else 8  # of one instruction; zeros fill what the tile lacks
         full = _swizzled_bytes(tile, producers, sizes, int(device.fact("panel_row_bytes", 0)), least) or full
+    if space == "reg" and device.fact("whole_rows"):
+        share *= _spread(tile, graph, sizes, int(device.fact("whole_rows", 1)))
     if layout == "staging":  # goes through in pieces
         share = min(share, int(device.fact("staging_bytes", share)))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
+
+
+def _spread(tile: Tile, graph: TaskGraph, sizes: Sizes, rows: int) -> int:
+    """How many times a tile is held: warps that have no rows of their own hold the same as others."""
+    axes = [a for a in tile.type.axes if a in whole_row_axes(graph)]
+    return -(-rows // max(1, sizes.extent(axes[0]))) if axes else 1
 
 
 def _swizzled_bytes(tile: Tile, producers: list[STask], sizes: Sizes, panel_bytes: int, least_rows: int) -> int:

@@ -18,6 +18,7 @@ from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Instr, Issue, Section, SProgram, Wait, Why
 from threadloom.task.ops import Loop, STask, TaskGraph, Tile
+from threadloom.tile.uses import summed_axes
 
 GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
 
@@ -218,6 +219,7 @@ class Places:
         self._loops = {task.name: task.loop for task in program.graph.tasks}
         split = {t.axis for t in program.partition.tiles if t.worker_extent < t.extent}
         self._split = {name for name, tile in self.tiles.items() if split.intersection(tile.type.axes)}
+        self._whole = {task.name for task in program.graph.tasks if any(split & summed_axes(op) for op in task.ops)}
         self._used: dict[tuple[str, str], Buffer] = {}
 
     def tile(self, value: str) -> str | None:
@@ -243,9 +245,13 @@ class Places:
             self._used[tile, role] = found or Buffer(f"{tile}@{role}", tile, "", 0, 1, role=role)
         return self._used[tile, role]
 
-    def is_split(self, tile: str) -> bool:
-        """Whether the workers each own a part of it."""
-        return tile in self._split
+    def is_split(self, tile: str, task: str) -> bool:
+        """Whether the workers that do `task` each touch their own part of the tile only."""
+        return tile in self._split and task not in self._whole
+
+    def is_whole(self, task: str) -> bool:
+        """Whether every worker that does the task needs whole tiles: it sums over the axis that workers split."""
+        return task in self._whole
 
 
 def _carried_classes(graph: TaskGraph) -> dict[str, str]:

@@ -120,6 +120,7 @@ class TileExecutor:
         run = self.run_
         run.ranges.update(situation.ranges)
         run.values = dict(situation.scalars)
+        part = ALL if self.places.is_whole(who.task) else part
         if part != ALL:
             run.ranges.update(self._part(situation.ranges, part))
         for value, cells in inputs.items():

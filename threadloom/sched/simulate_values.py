@@ -298,20 +298,20 @@ class Simulation:
             if content is None:
                 raise _Failure("wrong-value", f"{who} reads {tile} before anything wrote it")
             if content.task not in self.implicit:
-                reads.append(self._use(step, value, tile, content, worker))
+                part = worker if self.places.is_split(tile, who.task) else ALL
+                reads.append(self._use(step, value, tile, content, part))
         for value in task.writes:
             tile = self.places.tile(value)
             if tile is not None:
-                made = self._use(step, value, tile, who, worker)
+                made = self._use(step, value, tile, who, worker if self.places.is_split(tile, who.task) else ALL)
                 if made.buffer.multicast > 1 and self.eus > 1:
                     made.cell = (made.cell[0], step.eu)
                 writes.append(made)
         return _Operation(who, step, unit, worker, reads, writes)
 
-    def _use(self, step: Step, value: str, tile: str, content: TaskInstance, worker: int, eu: int = -1) -> _Use:
+    def _use(self, step: Step, value: str, tile: str, content: TaskInstance, part: int, eu: int = -1) -> _Use:
         buffer = self.places.buffer(tile, step.role)
         place = self.reference.place[tile, content] % buffer.slots
-        part = worker if self.places.is_split(tile) else ALL
         return _Use(self.slots[step.eu if eu < 0 else eu, buffer.name, place], value, buffer, (part, ALL))
 
     def _start(self, operation: _Operation) -> None:

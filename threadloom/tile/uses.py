@@ -78,6 +78,17 @@ def results(op: Op) -> tuple[Value, ...]:
             return (op.result,)
 
 
+def summed_axes(op: Op) -> set[str]:
+    """Axes whose whole extent in the operands each element of the result depends on."""
+    match op:
+        case Dot():
+            return set(op.over)
+        case Reduce() | Scan():
+            return {op.axis}
+        case _:
+            return set()
+
+
 def regions(op: Op) -> tuple[Block, ...]:
     match op:
         case Grid() | Stream():
