@@ -224,3 +224,14 @@ def test_a_gpu_that_is_not_there(gpu):
     x, out = arrays()
     error = failure(call, gpu, x, out, ordinal=3)
     assert error.slug == "no-gpu" and "no GPU 3" in error.what
+
+
+def test_transposed_tensors_are_copied_in_bulk_only_from_multiples_of_16_bytes():
+    """A row of 1 would begin anywhere in a tensor whose other dimension is the contiguous one."""
+    kernel, dims = scaled.tile(), {"M": 128, "N": 256}
+    given = {"x": launch.DeviceTensor(256, (128, 256), (1, 128)), "out": launch.DeviceTensor(256, (128, 256), (256, 1))}
+    made = launch.kernel_for(kernel, dims, given)
+    rows = next(t.extent for t in made.program.partition.tiles if t.axis == "m")
+    assert rows % 4 == 0 or "map_x" not in {name for name, _ in made.source.maps}
+    straight = dict(given, x=launch.DeviceTensor(256, (128, 256), (256, 1)))
+    assert "map_x" in {name for name, _ in launch.kernel_for(kernel, dims, straight).source.maps}

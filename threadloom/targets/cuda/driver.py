@@ -223,11 +223,9 @@ class LoadedKernel:
 
 
 def watchdog_flag(library: object) -> int:
-    """Host memory for the watchdog's words, made known to the module; 0 where it was built without."""
+    """Host memory for the watchdog's words, made known to the module, which was built with it."""
     api = _driver()
-    status, pointer, _ = api.cuModuleGetGlobal(library, b"loom_stuck")
-    if status != api.CUresult.CUDA_SUCCESS:
-        return 0
+    pointer, _ = check(api.cuModuleGetGlobal(library, b"loom_stuck"), "the watchdog")
     size = 4 * WATCHDOG_WORDS
     host = check(api.cuMemHostAlloc(size, api.CU_MEMHOSTALLOC_DEVICEMAP | api.CU_MEMHOSTALLOC_PORTABLE), "the watchdog")
     ctypes.memset(int(host), 0, size)
@@ -272,4 +270,5 @@ def load(cubin: Cubin, name: str, threads: int, shared_bytes: int, cluster: int 
         check(
             driver.cuFuncSetAttribute(function, attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1), name
         )
-    return LoadedKernel(name, function, library, threads, shared_bytes, cluster, watchdog_flag(library))
+    flag = watchdog_flag(library) if b"loom_stuck" in cubin.code else 0
+    return LoadedKernel(name, function, library, threads, shared_bytes, cluster, flag)

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,12 +22,14 @@ from threadloom.arrays_device import LEGACY_STREAM, DeviceArray
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.lang.bind import Call
 from threadloom.machine.model import Device
+from threadloom.sched.ops import Issue, SProgram
 from threadloom.targets.cuda import driver, driver_calls, driver_work
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.emit_for import EMITTED
 from threadloom.targets.cuda.launch_prepared import Prepared
-from threadloom.tile.ops import Access, Kernel, Tensor
+from threadloom.task.ops import Method
+from threadloom.tile.ops import Access, Kernel, Load, Store, Tensor
 
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
 NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's architecture")
@@ -205,14 +207,37 @@ def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts
     extents = {n: max(1, e) for n, e in dims.items()}
     if all(bulk.values()):  # what was measured had aligned tensors
         chosen = program_for(kernel, extents, machine)
-        if chosen.origin is not Origin.MODEL:
+        if chosen.origin is not Origin.MODEL and not unaligned_copies(chosen.program, facts, extents):
             yield chosen.program
     outcome = plan(kernel, extents, machine, strides_ok=bulk)
+    while unaligned := unaligned_copies(outcome.best, facts, extents):
+        bulk |= dict.fromkeys(unaligned, False)
+        outcome = plan(kernel, extents, machine, strides_ok=bulk)
     yield outcome.best
     for candidate in outcome.candidates[1:]:
         program = proved_program(candidate)
-        if program is not None:
+        if program is not None and not unaligned_copies(program, facts, extents):
             yield program
+
+
+def unaligned_copies(program: SProgram, facts: dict[str, TensorFacts], extents: dict[str, int]) -> set[str]:
+    """Tensors whose bulk copies would begin within 16 bytes. The planner takes the last dimension for the contiguous
+    one, so it cannot see this of transposed tensors."""
+    from threadloom.sched.boxes import has_rows
+    from threadloom.sched.sizes import axis_extents, sizes_of
+
+    graph = program.graph
+    sizes = sizes_of(graph, program.partition, axis_extents(graph, extents))
+    issued = {i.task for s in program.sections for i in s.instrs
+              if isinstance(i, Issue) and i.method is Method.BULK_COPY}  # fmt: skip
+    found = set()
+    for op in (o for t in graph.tasks if t.name in issued for o in t.ops if isinstance(o, Load | Store)):
+        dim = facts[op.tensor].contiguous_dim
+        if 0 <= dim < len(op.subscripts) - 1:
+            rest = (*op.subscripts[:dim], *op.subscripts[dim + 1 :])
+            if not has_rows(replace(op, subscripts=(*rest, op.subscripts[dim])), graph, sizes):
+                found.add(op.tensor)
+    return found
 
 
 def fault_of(made: CudaKernel) -> str:
