@@ -78,7 +78,7 @@ def register_tile(vector_registers: int, core: Core) -> tuple[int, int]:
     those the tallest block does the fewest loads per FMA (6x2 on 16 registers, 14x2 on 32).
     """
     best, best_key = (4, 2), (0.0, 0, 0)
-    for vectors in (1, 2, 3):
+    for vectors in (1, 2):  # powers of two: copies of vector loops must not cross from panel to panel
         for rows in range(2, vector_registers, 2):
             accumulators = rows * vectors
             fits = accumulators + vectors + 1 <= vector_registers

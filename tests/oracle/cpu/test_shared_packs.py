@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cpu_run import plain_schedule, run_compiled
@@ -14,6 +16,7 @@ from threadloom.machine.cpu import ZEN2, build
 from threadloom.sched.search import plan
 from threadloom.targets.cpu.compile import cpu_schedule, form_for, host_target
 from threadloom.targets.cpu.planning import plan_kernel
+from threadloom.targets.cpu.schedule import AVX2, AVX512, NEON, Target
 from threadloom.tile.ops import Access
 
 
@@ -61,6 +64,18 @@ def test_products_of_any_size(m: int, n: int, k: int, dtype: str):
     a, b = (rng.standard_normal(shape).astype(made) for shape in ((m, k), (k, n)))
     alone, shared = both_ways(product.bind(a, b), m=24, n=80, k=32)
     assert np.array_equal(alone, shared)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(67, 131, 70), (130, 300, 257), (14, 32, 16), (15, 33, 17)])
+@pytest.mark.parametrize("target", [NEON, AVX2, replace(AVX512, avx512=False)], ids=["4 lanes", "8 lanes", "16 lanes"])
+def test_register_blocks_of_every_machine(target: Target, m: int, n: int, k: int):
+    """Vectors of other widths than the host's are cut or joined by LLVM: slow, with the same result."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    call = product.bind(a, b)
+    for shared in (frozenset(), inputs_of(call)):
+        (got,) = run_compiled(call, target, {"m": 56, "n": 96, "k": 64}, shared=shared)
+        assert np.allclose(got, a.astype(np.float64) @ b, atol=1e-4)
 
 
 def test_transposed_operands():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from threadloom.errors import InternalError
 from threadloom.machine.model import Device
 from threadloom.task.ops import Method
 from threadloom.tile.ops import AxisKind, Dim, Grid, Kernel, Stream
@@ -30,6 +31,10 @@ class Target:
     l2_bytes: int
     avx512: bool = False  # x86's 512-bit vectors, with their instructions for exponents (F, DQ)
     tile_dtypes: frozenset[str] = frozenset()  # operand dtypes of the matrix unit (AMX)
+
+    def __post_init__(self) -> None:
+        if self.vectors & (self.vectors - 1):
+            raise InternalError(f"{self.vectors} vectors a register block: copies of vector loops would cross panels")
 
     @property
     def native_bf16(self) -> bool:
@@ -68,7 +73,7 @@ def target_of(device: Device) -> Target:
 AVX512 = Target(64, 32, 14, 2, 8, 48 << 10, 2 << 20, avx512=True)
 AVX2 = Target(32, 16, 6, 2, 10, 32 << 10, 512 << 10)
 AMX = Target(64, 32, 14, 2, 8, 48 << 10, 2 << 20, avx512=True, tile_dtypes=frozenset({"bf16", "i8"}))
-NEON = Target(16, 32, 8, 3, 16, 64 << 10, 1 << 20)
+NEON = Target(16, 32, 14, 2, 16, 64 << 10, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Packing reads tensors at the speed of the memory behind L2, which the micro-kern
 fetches its share of what the next trip will pack, spread over its loop: of the rows operand, its own rows at the
 panel's cache line; of the lanes operand, its own lanes at some positions of the summed axis. Only operands that are
 packed inside the stream and lie contiguously in the direction they are packed in take part. Of rows read in place the
-next strip is fetched, the same way.
+next strip is fetched, the same way, and of panels that all cores share the next one.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
 from threadloom.targets.cpu.lower.context import Context, Point
 from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.lower.tiles import address
 from threadloom.targets.cpu.plan import Home, InPlace, Multiply
 from threadloom.tile.ops import Load, Value
 
@@ -52,7 +53,20 @@ class NextTiles:
             made += self._lanes(across, point)
         if isinstance(step.rows_operand, InPlace):
             made += self._next_strip(step.rows_operand.load, point)
+        if isinstance(step.lanes_operand, Home) and step.lanes_operand.buffer in self.c.copies:
+            made.append(self._next_panel(step.lanes_operand, point))
         return made
+
+    def _next_panel(self, home: Home, point: Point) -> Fetch:
+        """Each strip takes its share of the lines of the panel after this one, in a copy that all cores share."""
+        c, b, layout = self.c, self.c.b, home.layout
+        line = LINE_BYTES // size_bytes(layout.element)
+        strips = max(1, -(-c.plan.sizes[self.step.row_axis] // self.step.row_block))
+        each = -(-layout.panel_elems // (line * strips))
+        strip = b.udiv(self._index(point, self.step.row_axis), self.step.row_block)
+        following = b.gep(layout.element, address(c, home, point), layout.panel_elems)
+        first = b.gep(layout.element, following, b.mul(strip, each * line))
+        return Fetch(first, const(I64, LINE_BYTES), fetch_shift(c.plan.sizes[self.step.sum_axis], each))
 
     def _next_strip(self, load: Load, point: Point) -> list[Fetch]:
         """The block of rows after this one: all its lines where rows follow one another without gaps, or the line
