@@ -55,7 +55,7 @@ def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     slot = e.slot(loop.id, shared.slots, instr.stage)
     if any(t.value is not None and t.value.type.axes for s in op.subscripts for t in s.terms):
         raise no_code(f"a gather from {op.tensor} for a product", "its indices are in other threads", op.loc)
-    elems = copied_elems(op, facts, shared) if instr.method is Method.ASYNC_COPY else 0
+    elems = copied_elems(op, facts, shared, e.plan.rows_begin(op)) if instr.method is Method.ASYNC_COPY else 0
     if elems:
         emit_async_fill(e.scope, op, facts, shared, slot, elems)
         return

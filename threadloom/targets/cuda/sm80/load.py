@@ -14,10 +14,12 @@ from threadloom.tile import ops as tile
 CHUNK_BITS = 128
 
 
-def copied_elems(op: tile.Load, facts: TensorFacts, shared: SharedTile) -> int:
-    """Elements that one copy brings; 0 where none can: rows that are not aligned, of elements below 4 bytes."""
+def copied_elems(op: tile.Load, facts: TensorFacts, shared: SharedTile, rows_begin: bool) -> int:
+    """Elements that one copy brings; 0 where none can: rows that are not aligned, of elements below 4 bytes.
+
+    rows_begin: whether the tile's rows begin at multiples of 16 bytes from the tensor's."""
     whole = CHUNK_BITS // shared.dtype.bits
-    if shared.dtype.bits >= 8 and vector_elems(op.subscripts, facts, _layout(shared, whole, 8)) == whole:
+    if shared.dtype.bits >= 8 and rows_begin and vector_elems(op.subscripts, facts, _layout(shared, whole, 8)) == whole:
         return whole
     return 1 if shared.dtype.bits >= 32 else 0
 
@@ -30,7 +32,7 @@ def emit_async_fill(
     w, bytes_each = scope.writer, shared.dtype.bits // 8
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     layout = _layout(shared, elems, scope.team.warps)
-    w.line("#pragma unroll")
+    w.line("#pragma unroll 2")  # all at once would keep an address for each in registers, over the whole loop
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {elems})"):
         terms, place, belongs = [], 1, []
         for axis, extent in reversed(shared.row_axes):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import ClassVar
 
+from threadloom.sched.boxes import has_rows
+from threadloom.sched.sizes import Sizes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.sm80.mma import MmaPlan, plan_products
@@ -52,6 +54,11 @@ class AmperePlan(KernelPlan):
             if any(have.of(s) != wanted.of(s) for s in (Source.LANE, Source.WARP)):
                 why = f"{arg.name} and {op.result.name} are spread over the threads in different ways"
                 raise no_code(f"an operation on {arg.name}", why, op.loc)
+
+    def rows_begin(self, op: tile.Load) -> bool:
+        """Whether the rows of the tile that `op` loads begin at multiples of 16 bytes in an aligned tensor."""
+        whole = {a.name: a.dim if isinstance(a.dim, int) else self.dims[a.dim] for a in self.axes.values()}
+        return has_rows(op, self.program.graph, Sizes(self.extents, whole, "", 1))
 
     def is_packed(self, value: str) -> bool:
         """Whether `value` is kept packed, two to a register: a computed 16-bit row operand."""

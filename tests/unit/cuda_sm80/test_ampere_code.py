@@ -1,0 +1,82 @@
+"""Every example's sm_80 code, compiled and disassembled here: the units it uses, its registers and memory."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+
+import pytest
+
+from tests.unit.cuda_target.machine_code import NAMES, Sass, example_call, sass
+from threadloom.errors import CompileError
+from threadloom.machine.devices import device
+from threadloom.sched.ops import Issue
+from threadloom.targets.cuda.compile import CudaKernel
+from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.task.ops import Kind, Method
+
+pytest.importorskip("cuda.bindings.nvrtc")
+
+REGISTERS = 65536  # of an SM
+THREADS = 256
+TENSOR = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "i8": "IMMA", "u8": "IMMA", "f64": "DMMA"}
+WITHOUT_CODE = {"mla_decode": "fits-nowhere"}  # example -> why it has none for its SHAPE
+
+
+@cache
+def ampere(name: str, which: str, dtype: str) -> CudaKernel:
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    call = example_call(name, module.SHAPES[0] if which == "small" else module.SHAPE, dtype)
+    return kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays), "a100")
+
+
+def check(kernel: CudaKernel, code: Sass) -> None:
+    """All that must hold of any generated kernel."""
+    cubin, source = kernel.cubin, kernel.source
+    assert fault_of(kernel) == ""
+    assert (cubin.spill_bytes, cubin.stack_bytes) == (0, 0), cubin.log
+    assert code.count("LDL") == code.count("STL") == 0
+    assert source.threads == THREADS and 0 < cubin.registers * THREADS <= REGISTERS
+    assert source.shared_bytes <= device("a100").memory("smem").capacity_bytes.value and cubin.shared_bytes == 0
+    stated = re.search(r"(\d+) threads, (\d+) bytes of shared memory", source.text)
+    assert (int(stated[1]), int(stated[2])) == (source.threads, source.shared_bytes)
+    check_units(kernel, code)
+
+
+def check_units(kernel: CudaKernel, code: Sass) -> None:
+    """Products on the tensor cores through ldmatrix, asynchronous copies where the plan and the strides have them."""
+    tasks = {t.name: t for t in kernel.program.graph.tasks}
+    dots = [o for t in tasks.values() for o in t.ops if t.kind is Kind.DOT and hasattr(o, "over")]
+    for d in dots:
+        if (unit := TENSOR.get(d.a.type.dtype.name)) and d.a.type.dtype == d.b.type.dtype:
+            assert code.count(unit), f"no {unit} for {d}"
+    if any(d.a.type.dtype.bits == d.b.type.dtype.bits == 16 for d in dots):
+        assert code.count("LDSM")
+    issues = [i for s in kernel.program.sections for i in s.instrs if isinstance(i, Issue)]
+    loads = [tasks[i.task] for i in issues if tasks[i.task].kind is Kind.LOAD and i.method is Method.ASYNC_COPY]
+    tensors = [o.tensor for t in loads for o in t.ops if hasattr(o, "tensor")]
+    copied = any(kernel.facts[n].aligned or kernel.facts[n].tensor.dtype.bits >= 32 for n in tensors)
+    assert bool(code.count("LDGSTS")) == copied
+    assert code.count("LDGDEPBAR") >= bool(loads)
+
+
+COMMON = ("copy_tiles", "softmax", "matmul", "flash_attention", "chunk_state")
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_example(name: str, tmp_path):
+    kernel = ampere(name, "", "f16")
+    check(kernel, sass(kernel, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("which", "dtype"), [("small", "f16"), ("", "f16"), ("", "bf16"), ("small", "f32")], ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example(name: str, which: str, dtype: str, tmp_path):
+    try:
+        kernel = ampere(name, which, dtype)
+    except CompileError as error:
+        assert error.slug == WITHOUT_CODE.get(name), error
+        return
+    check(kernel, sass(kernel, tmp_path))
