@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from threadloom.errors import InternalError
+from threadloom.machine.devices import device
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
