@@ -52,6 +52,7 @@ class KernelSource:
     scalars: tuple[tuple[str, str], ...]
     grid: tuple[tuple[tile.Dim, int], ...]
     barriers: tuple[str, ...]
+    blocks_per_eu: int = 1
 
 
 def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int], timeline: int = 0) -> KernelSource:
