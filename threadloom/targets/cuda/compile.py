@@ -14,7 +14,8 @@ from threadloom.sched.ops import SProgram
 from threadloom.targets.cuda import driver, nvrtc
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.driver_calls import OnContext
-from threadloom.targets.cuda.emit import KernelSource, emit
+from threadloom.targets.cuda.emit import KernelSource
+from threadloom.targets.cuda.emit_for import emitter
 from threadloom.targets.cuda.launch_prepared import Parameter, Prepared, number, scalar
 from threadloom.tile import ops as tile
 
@@ -138,5 +139,5 @@ def compile_program(
     defines: tuple[str, ...] = (),
     timeline: int = 0,
 ) -> CudaKernel:
-    source = emit(program, facts, dims, timeline)
+    source = emitter(program)(program, facts, dims, timeline)
     return CudaKernel(program, source, nvrtc.compile_source(source.text, source.arch, defines=defines), facts)

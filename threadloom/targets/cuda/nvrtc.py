@@ -46,7 +46,7 @@ def header(name: str) -> str:
 def functions_of(header_name: str) -> frozenset[str]:
     """Names of the device functions that a header and common.cuh define: generated code calls nothing else by them."""
     texts = header(header_name) + header("common.cuh")
-    return frozenset(re.findall(r"LOOM_DEVICE [\w ]*?[ *](\w+)\(", texts))
+    return frozenset(re.findall(r"(?:LOOM_DEVICE [\w ]*?[ *](?=\w+\()|LOOM_MMA\()(\w+)", texts))
 
 
 def _headers_of(source: str) -> list[str]:
