@@ -85,6 +85,15 @@ def test_no_file_for_a_device():
     assert not shipped.shipped("no-such-device").plans and not shipped.shipped("../h200").plans
 
 
+def test_the_plans_that_came_along_are_of_todays_examples():
+    """Another text of the kernel, or of recipes, needs them measured anew (benchmarks/hopper_tune.py)."""
+    from threadloom.dtypes import bf16
+    from threadloom.examples.matmul import matmul
+
+    found = choose(matmul.tile(T=bf16), {"M": 8192, "N": 8192, "K": 8192}, H200, None)
+    assert found.origin is Origin.TUNED and found.measured_ns > 1e6
+
+
 def test_every_plan_that_came_along_can_be_read():
     for name in ("h200",):
         for (kernel, _), plans in shipped.shipped(name).plans.items():
