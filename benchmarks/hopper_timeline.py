@@ -3,11 +3,13 @@
 
     python benchmarks/hopper_timeline.py OUT_FOLDER [TILES [CAUSAL [HEAD_DIM]]]
 
-The text report says how long iterations and tiles took and where each role waited.
+The text report says how long iterations and tiles took and where each role waited. task-times.json holds what vector
+sTasks took; `loom schedule flash_attention --device h200 --task-times FILE` plans with it.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import defaultdict
 from itertools import pairwise
@@ -24,6 +26,7 @@ import threadloom as tl
 from examples.flash_attention import flash_attention
 from threadloom.machine.devices import device
 from threadloom.sched.ops import Issue
+from threadloom.sched.profiled import times_of_records
 from threadloom.sched.search import plan
 from threadloom.sched.timeline import to_json
 from threadloom.sched.timeline_measured import measured_timeline
@@ -48,6 +51,7 @@ def main() -> None:
     records = read_clocks(made, RECORDS)
     timeline = measured_timeline(program, device("h200"), records)
     (out / "timeline.json").write_text(to_json(timeline))
+    (out / "task-times.json").write_text(json.dumps(times_of_records(program, case.dims, device("h200"), records)))
     sections = {(s.loop, s.role): s.instrs for s in program.sections}
     spent = defaultdict(list)
     for r in records:

@@ -18,7 +18,10 @@ from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_argume
 from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
+    from threadloom.cli.inputs import Problem
+    from threadloom.machine.model import Device
     from threadloom.sched.check_findings import Finding
+    from threadloom.sched.profiled import TaskCost
     from threadloom.sched.search import Outcome
     from threadloom.sched.timeline import Timeline
 
@@ -29,6 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, a100, ...")
     add_policy_argument(parser)
     parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS", help="time for the search (default: 2)")
+    parser.add_argument("--profile", action="store_true", help="plan with measured times of sTasks: on this machine's"
+                        " cores they are measured now, for other devices kept ones are used")  # fmt: skip
+    parser.add_argument("--task-times", type=Path, metavar="FILE", help="keep sTask times measured on the device"
+                        " (benchmarks/hopper_timeline.py) and plan with them")  # fmt: skip
     parser.add_argument("--to", type=Path, metavar="DIR", help="for the files (default: out/schedule/KERNEL-DEVICE)")
     json_output.add_json_argument(parser)
 
@@ -39,12 +46,17 @@ def run(args: argparse.Namespace) -> int:
     from threadloom.machine.devices import device
     from threadloom.planning import best_timeline, loop_qualities
     from threadloom.sched.check import check
+    from threadloom.sched.profiled import as_json
     from threadloom.sched.search import plan
 
     chosen = choose_from(args)
     machine = device(args.device)
     problem = planning_problem(chosen, args.dtype, "f32" if machine.arch == "cpu" else "f16")
-    outcome = plan(problem.kernel, problem.dims, machine, policy_of(args.policy), limit_s=args.limit)
+    if args.profile or args.task_times:
+        outcome, costs = _profiled(args, problem, machine)
+    else:
+        outcome = plan(problem.kernel, problem.dims, machine, policy_of(args.policy), limit_s=args.limit)
+        costs = []
     timeline = best_timeline(outcome, machine, chosen.name)
     began = time.perf_counter()
     findings = check(outcome.best, machine)
@@ -73,11 +85,32 @@ def run(args: argparse.Namespace) -> int:
         "proved": not findings,
         "findings": [str(f) for f in findings],
         "files": [str(p) for p in written],
+        "profile": as_json(costs),
     }
     json_output.write(args, "schedule", 1, record)
     if args.json != "-":
         _print(timeline, outcome, findings, checked_s, written)
+        for cost in costs:
+            took = f"{cost.measured_cycles:.0f} measured" if cost.measured_cycles else "not measured"
+            print(f"  {cost.task} on {cost.unit}: {cost.model_cycles:.0f} cycles by the model, {took}")
     return 0 if not findings else 1
+
+
+def _profiled(args: argparse.Namespace, problem: Problem, machine: Device) -> tuple[Outcome, list[TaskCost]]:
+    from threadloom.cli import UsageError
+    from threadloom.cli.kernel_argument import policy_of
+    from threadloom.sched.profiled import profiled_plan, read_times
+    from threadloom.store import open_store
+
+    store = open_store()
+    if store is None:
+        raise UsageError("measured times are kept in the store, and LOOM_CACHE=off")
+    with store:
+        if args.task_times:
+            if not args.task_times.is_file():
+                raise UsageError(f"there is no file {args.task_times}")
+            read_times(args.task_times.read_text(errors="replace"), machine, store, str(args.task_times))
+        return profiled_plan(problem.kernel, problem.dims, machine, store, policy_of(args.policy), args.limit)
 
 
 def _print(

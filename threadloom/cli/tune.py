@@ -27,6 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plans", type=int, default=24, metavar="N", help="most plans to measure (default: 24)")
     parser.add_argument("--limit", type=float, metavar="SECONDS", help="for all of it (default: none on a CPU; on a GPU"
                         " 20 for each product of the kernel, at most 60)")  # fmt: skip
+    parser.add_argument("--profile", action="store_true", help="choose and order the plans by measured times of their"
+                        " sTasks, see loom schedule")  # fmt: skip
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for one plan (default: 30)")
     json_output.add_json_argument(parser)
 
@@ -36,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--plans and --timeout must be positive")
     from threadloom.cli.kernel_argument import choose_from
     from threadloom.machine.devices import device
+    from threadloom.sched.profiled import profiled_plan
     from threadloom.sched.tune import tune
     from threadloom.store import open_store
 
@@ -46,9 +49,12 @@ def run(args: argparse.Namespace) -> int:
     kernel, dims, integers, scalars = _problem(chosen, args.dtype, machine.arch)
     shown = _Shown(quiet=args.json == "-")
     with store, shown:
+        outcome = None
+        if args.profile:
+            outcome, _ = profiled_plan(kernel, dims, machine, store, limit_s=20.0, most=args.plans)
         tuned = tune(
             kernel, dims, machine, store, integers, scalars, shown.step,
-            most=args.plans, timeout_s=args.timeout, limit_s=args.limit,
+            most=args.plans, timeout_s=args.timeout, limit_s=args.limit, outcome=outcome,
         )  # fmt: skip
     json_output.write(args, "tune", 1, _record(chosen.name, args.device, dims, tuned))
     if args.json != "-":

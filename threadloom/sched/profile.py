@@ -119,9 +119,10 @@ def expression_key(task: STask) -> str:
 
 
 def sizes_key(task: STask, sizes: Sizes) -> str:
-    """The extents that the sTask's values have, as text."""
+    """The extents that the sTask's values have, as text; of an axis that workers share, also by how many."""
     axes = dict.fromkeys(a for op in task.ops for v in (*operands(op), *results(op)) for a in v.type.axes)
-    return ",".join(f"{a}={sizes.extents[a]}" for a in sorted(axes))
+    shared = {sizes.split: f"/{sizes.workers}"} if sizes.split else {}
+    return ",".join(f"{a}={sizes.extents[a]}{shared.get(a, '')}" for a in sorted(axes))
 
 
 def stored_times(store: Store, device: Device) -> Measured:
@@ -139,7 +140,8 @@ def stored_times(store: Store, device: Device) -> Measured:
 def measure_tasks(
     graph: TaskGraph, placement: Placement, sizes: Sizes, device: Device, store: Store
 ) -> dict[str, float]:
-    """Time every sTask that can be isolated, alone on this machine's cores, and store the times (task -> ns)."""
+    """Time every sTask that can be isolated, alone on this machine's cores, and store the times (task -> ns). What is
+    stored already is not measured again."""
     from threadloom.sched.isolate import isolated
     from threadloom.sched.measure_worker import make_arrays
     from threadloom.sched.reuse import device_key
@@ -149,12 +151,16 @@ def measure_tasks(
     found: dict[str, float] = {}
     repetitions = 4 * device.eu_count
     for task in graph.tasks:
+        unit = placement.units[task.name].seu.name
+        key = device_key(device), expression_key(task), sizes_key(task, sizes), unit
+        if (known := store.task_time(*key)) is not None:
+            found[task.name] = known
+            continue
         kernel = isolated(task, sizes, repetitions)
         if kernel is None:
             continue
         arrays = make_arrays(kernel, {}, "")
         ns = time_plan(plan(kernel, {}, device).best, arrays, {}, {}, device) * device.eu_count / repetitions
         found[task.name] = ns
-        unit = placement.units[task.name].seu.name
-        store.add_task_time(device_key(device), expression_key(task), sizes_key(task, sizes), unit, ns)
+        store.add_task_time(*key, ns)
     return found

@@ -41,6 +41,15 @@ def test_text_names_tiles_and_proof(loom):
     assert "here/timeline.txt" in done.stdout
 
 
+def test_measured_times_of_stasks(loom):
+    done = loom("schedule", "matmul", *SMALL, "--profile", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    costs = {c["task"]: c for c in json.loads(done.stdout)["profile"]}
+    assert costs["dot_acc"]["measured_cycles"] > 0 and costs["dot_acc"]["model_cycles"] > 0
+    shown = loom("schedule", "matmul", *SMALL, "--profile").stdout
+    assert re.search(r"dot_acc on \w+: \d+ cycles by the model, \d+ measured", shown)
+
+
 def test_policy_of_ones_own(loom, tmp_path):
     page = (Path(__file__).parents[3] / "docs" / "howto-policy.md").read_text(encoding="utf-8")
     (tmp_path / "mine.py").write_text(next(code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
@@ -59,6 +68,7 @@ def test_policy_of_ones_own(loom, tmp_path):
         (("matmul", "--shape", "Q=3"), 2, "no dimension Q"),
         (("matmul", "--dtype", "i32"), 2, "invalid choice"),
         (("nothing",), 2, "no example"),
+        (("matmul", "--task-times", "none.json", *SMALL), 2, "there is no file none.json"),
         ((), 2, "KERNEL"),
     ],
 )

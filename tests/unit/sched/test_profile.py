@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.unit.sched import kernels
-from threadloom.dtypes import f32
+from threadloom.dtypes import f16, f32
+from threadloom.errors import CompileError
 from threadloom.machine.devices import device
 from threadloom.sched.costs import Traits, model_cycles, work_of
 from threadloom.sched.isolate import isolated
 from threadloom.sched.profile import expression_key, measure_tasks, sizes_key, stored_times
+from threadloom.sched.profiled import profiled_plan, read_times, times_of_records
+from threadloom.sched.reuse import device_key
 from threadloom.sched.search import plan
+from threadloom.sched.sizes import axis_extents, sizes_of
+from threadloom.sched.timeline_measured import ClockRecord
 from threadloom.store import Store
 from threadloom.task.ops import Kind
 from threadloom.tile.interp import interpret
@@ -91,3 +99,55 @@ def test_every_figure_of_a_model_has_a_source():
             figures += [seu.latency_cycles, seu.issue_cycles, *(r.per_cycle for r in seu.rates)]
         assert all(f.source.strip() for f in figures), name
         assert all(f.value >= 0 for f in figures), name
+
+
+def test_the_profiler_overrules_the_model(tmp_path):
+    """Times are kept that make the model's second choice by far the fastest: it is then the plan."""
+    kernel, dims = kernels.matmul.tile(T=f32), {"M": 256, "N": 256, "K": 256}
+    first, second = plan(kernel, dims, HOST).candidates[:2]
+    with Store(tmp_path) as store:
+        for made, ns in ((first, 1e6), (second, 1e3)):
+            for task in made.context.graph.tasks:
+                key = device_key(HOST), expression_key(task), sizes_key(task, made.sizes)
+                store.add_task_time(*key, made.placement.units[task.name].seu.name, ns)
+        outcome, costs = profiled_plan(kernel, dims, HOST, store, most=2)
+    assert outcome.best.partition == second.partition and len(outcome.candidates) == 2
+    assert {c.measured_cycles for c in costs} == {1e3 * HOST.clock_ghz.value}
+    assert any(c.model_cycles != c.measured_cycles for c in costs)
+
+
+def test_clocks_of_a_gpu_become_times_that_plans_use(tmp_path):
+    """Two passes of the softmax of attention, 1000 and 1200 cycles: 1100 is what its next plan reckons with."""
+    kernel, dims, machine = kernels.attention.tile(T=f16), {"B": 1, "H": 1, "S": 512, "L": 512, "D": 64}, device("h200")
+    program = plan(kernel, dims, machine).best
+    (loop, role, position, name) = next(
+        (s.loop, s.role, at, i.task)
+        for s in program.sections for at, i in enumerate(s.instrs)
+        if getattr(i, "seu", "") == "vec" and program.graph.task(i.task).kind is Kind.VECTOR and s.loop
+    )  # fmt: skip
+    records = [ClockRecord(role, loop, position, i, 5000.0 * i, 5000.0 * i + 1000 + 200 * i) for i in range(2)]
+    made = times_of_records(program, dims, machine, records)
+    assert [t["task"] for t in made["times"]] == [name]
+    with Store(tmp_path) as store:
+        assert read_times(json.dumps(made), machine, store, "x.json") == 1
+        again = plan(kernel, dims, machine, measured=stored_times(store, machine), only=program.partition)
+        (other,) = [read_error(json.dumps(made | {"device": "a100"}), store)]
+        assert "a100" in other
+        assert "no sTask times" in read_error("{}", store) and "no sTask times" in read_error("[1", store)
+    (task,) = [t for t in again.candidates[0].context.graph.tasks if t.name == name]
+    assert again.candidates[0].costs.of(task).occupancy == pytest.approx(1100)
+
+
+def read_error(text: str, store: Store) -> str:
+    with pytest.raises(CompileError) as error:
+        read_times(text, device("h200"), store, "x.json")
+    assert error.value.slug == "bad-task-times"
+    return str(error.value)
+
+
+def test_a_share_of_a_task_is_not_the_whole_of_it(candidate):
+    graph, whole = candidate.context.graph, axis_extents(candidate.context.graph, DIMS)
+    tiles = tuple(replace(t, worker_extent=t.extent // 2) if t.axis == "m" else t for t in candidate.partition.tiles)
+    halves = sizes_of(graph, replace(candidate.partition, tiles=tiles, workers=2), whole)
+    dot = next(t for t in graph.tasks if t.kind is Kind.DOT)
+    assert sizes_key(dot, halves) != sizes_key(dot, candidate.sizes)
