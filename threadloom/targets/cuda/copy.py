@@ -31,6 +31,7 @@ class TensorFacts:
 
 
 BOX_GRANULE_BYTES = 16
+PAIRED = ("f16", "bf16")  # converted two at a time
 
 # ---------------------------------------------------------------- bulk copies
 
@@ -179,7 +180,15 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                     tensor.dtype, c.convert(source, tensor.dtype, read(scope, op.value, layout, register))
                 )
 
-            if atomic:
+            bytes_ = vector * tensor.dtype.bits // 8
+            if not atomic and vector > 1 and tensor.dtype.name in PAIRED and source.is_float:
+                w.line(f"u32 words[{vector // 2}];")
+                w.line("#pragma unroll")
+                pair = (read(scope, op.value, layout, f"(i + 2 * e + {k})") for k in (0, 1))
+                packed = f"pack_{tensor.dtype.name}({', '.join(c.convert(source, tensor.dtype, x) for x in pair)})"
+                w.line(f"for (int e = 0; e < {vector // 2}; e++) words[e] = {packed};")
+                w.line(f"store_words<{bytes_}>({address}, words, {valid});")
+            elif atomic:
                 w.line(f"if ({valid}) atomicAdd({address}, {element('i')});")
             elif vector == 1:
                 w.line(f"if ({valid}) *({address}) = {element('i')};")
@@ -187,7 +196,7 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                 w.line(f"{c.memory_type(tensor.dtype)} piece[{vector}];")
                 w.line("#pragma unroll")
                 w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {element('i + e')};")
-                w.line(f"store_vector<{vector * tensor.dtype.bits // 8}>({address}, piece, {valid});")
+                w.line(f"store_vector<{bytes_}>({address}, piece, {valid});")
 
 
 def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: Layout, register: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.machine.devices import device
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
+from threadloom.sched.semantics import Places as Whole
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
 from threadloom.targets.cuda.copy import TensorFacts
@@ -24,7 +25,7 @@ from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
-from threadloom.targets.cuda.unsupported import located
+from threadloom.targets.cuda.unsupported import located, no_code
 from threadloom.targets.cuda.wgmma import wrapper
 from threadloom.task.ops import Method
 from threadloom.tile import ops as tile
@@ -55,8 +56,17 @@ class KernelSource:
     blocks_per_eu: int = 1
 
 
+def refuse_repeated_sums(program: SProgram) -> None:
+    """Plans in which every worker does the whole of a product of which they share another's columns."""
+    places = Whole(program)
+    for task in program.graph.tasks:
+        if places.is_whole(task.name):
+            raise no_code("a sum that every worker does for itself", "workers share the axis it goes over", task.loc)
+
+
 def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int], timeline: int = 0) -> KernelSource:
     """`timeline`: records of in-kernel clocks that each role of block 0 keeps (0: none; see `clocks.py`)."""
+    refuse_repeated_sums(program)
     plan = KernelPlan(program, facts, dims, timeline=timeline)
     kernel = program.graph.kernel
     body = Writer()
@@ -259,7 +269,7 @@ def _number(role: Role) -> int:
 
 def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     w = Writer()
-    scope = Scope(w, names=taken_names(plan), rounds=plan.rounds)
+    scope = Scope(w, names=taken_names(plan), rounds=plan.rounds, unrounded=plan.stored_only)
     for s in plan.program.graph.kernel.scalars:
         scope.registers[s.name] = Registers(s.name, s.dtype, uniform(), scalar=True)
         scope.names.add(s.name)

@@ -89,6 +89,16 @@ class KernelPlan:
         written = [t for t in self.program.graph.kernel.tensors if t.access is not tile.Access.IN]
         return all(t.dtype.bits <= 16 for t in written)
 
+    @cached_property
+    def stored_only(self) -> frozenset[str]:
+        """Values that only stores read, of the tensor's own dtype: they are rounded there, and need not be before."""
+        ops = [o for t in self.tasks.values() for o in t.ops]
+        stores = [o for o in ops if isinstance(o, tile.Store)]
+        same = {o.value.name for o in stores if self.facts[o.tensor].tensor.dtype == o.value.type.dtype}
+        others = {v.name for o in ops if not isinstance(o, tile.Store) for v in operands(o)}
+        carried = {v.name for loop in self.program.graph.loops for c in loop.carried for v in c}
+        return frozenset(same - others - carried)
+
     # ------------------------------------------------------------ extents
 
     @cached_property

@@ -8,6 +8,7 @@ from threadloom.dtypes import Dtype
 from threadloom.targets.cuda.layout import Layout, coordinate
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.team import WARPGROUP, Team
+from threadloom.tile import ops as tile
 from threadloom.writer import Writer
 
 
@@ -72,6 +73,8 @@ class Scope:
     homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
     team: Team = WARPGROUP
     rounds: bool = False  # all results are rounded to 16 bits or less: exp need not be exact to the last of f32's
+    made_here: dict[str, tile.Map] = field(default_factory=dict)  # differences that the loop being written makes
+    unrounded: frozenset[str] = frozenset()  # values whose stores round them
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
 
     def assumes(self, condition: str) -> bool:

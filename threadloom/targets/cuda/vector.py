@@ -181,11 +181,13 @@ def _flush(
     with _loop(scope, layout, group):
         local = dict(scope.registers)
         for op in group:
+            _note_difference(scope, op)
             if op.result.name in needed:
                 target = scope.registers[op.result.name]
                 w.line(f"{target.name}[i] = {_expression(scope, op, layouts[op.result.name], 'i')};")
             else:
                 _define(scope, op, layouts[op.result.name], "i", as_array=False)
+        scope.made_here.clear()
         for op in group:  # variables of the loop are gone after it
             if op.result.name not in needed:
                 scope.registers.pop(op.result.name, None)
@@ -280,10 +282,14 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
     match op:
         case tile.Map():
             args = [read(scope, a, layout, register) for a in op.args]
-            quick = op.fn == "exp" and scope.rounds and op.args[-1].type.dtype.name != "f64"
-            return _narrow(c.expression("exp_fast" if quick else op.fn, op.args[-1].type.dtype, args))
+            if op.fn == "exp" and scope.rounds and op.args[-1].type.dtype.name != "f64":
+                return _quick_exp(scope, op, layout, register)
+            return _narrow(c.expression(op.fn, op.args[-1].type.dtype, args))
         case tile.Cast():
-            return c.convert(op.arg.type.dtype, op.result.type.dtype, read(scope, op.arg, layout, register))
+            value, kind = read(scope, op.arg, layout, register), c.register_type(op.result.type.dtype)
+            if op.result.name in scope.unrounded and kind == c.register_type(op.arg.type.dtype):
+                return value
+            return c.convert(op.arg.type.dtype, op.result.type.dtype, value)
         case tile.Full():
             return read(scope, op.value, layout, register)
         case tile.Const():
@@ -294,6 +300,30 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
             return place.first if op.which == "start" else f"min({place.first} + {place.extent}, {place.stop})"
         case tile.Index():
             return scope.index(layout, op.axis, register)
+
+
+def _quick_exp(scope: Scope, op: tile.Map, layout: Layout, register: str) -> str:
+    """exp by 2 to a power; of a difference by one multiplication and addition, the other factor being made once for
+    the operand with fewer elements."""
+    made = scope.made_here.get(op.args[0].name)
+    if made is None:
+        return _narrow(c.expression("exp_fast", op.args[0].type.dtype, [read(scope, op.args[0], layout, register)]))
+    a, b = (read(scope, v, layout, register) for v in made.args)
+    if _elements(scope, made.args[0]) <= _elements(scope, made.args[1]):
+        return f"exp2_fast(fmaf({b}, -LOOM_LOG2E, {a} * LOOM_LOG2E))"
+    return f"exp2_fast(fmaf({a}, LOOM_LOG2E, -({b} * LOOM_LOG2E)))"
+
+
+def _elements(scope: Scope, value: tile.Value) -> int:
+    """Elements of a value that a thread holds."""
+    held = scope.registers[value.name]
+    return held.layout.registers if value.type.axes else 0
+
+
+def _note_difference(scope: Scope, op: Elementwise) -> None:
+    """Remember a difference that this loop makes, for exponentials of it."""
+    if isinstance(op, tile.Map) and op.fn == "sub" and op.result.type.dtype.is_float:
+        scope.made_here[op.result.name] = op
 
 
 def _narrow(text: str) -> str:
@@ -392,11 +422,13 @@ def emit_reduce(
         element = f"{parts}[({inner}) * {chains} + i % {chains}]" if chains > 1 else f"{parts}[{inner}]"
         outside = dict(scope.registers)
         for one in chain:
+            _note_difference(scope, one)
             _define(scope, one, layouts[one.result.name], "i", as_array=False)
         value = c.convert(op.arg.type.dtype, dtype, read(scope, op.arg, source, "i"))
         if (chain or lazy) and (test := _invalid(scope, source, op.axis)):
             value = f"({test} ? {start} : {value})"
         w.line(f"{element} = {c.combine(op.fn, dtype, element, value)};")
+        scope.made_here.clear()
         scope.registers.clear()
         scope.registers.update(outside)
     if chains > 1:

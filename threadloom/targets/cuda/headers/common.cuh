@@ -12,6 +12,7 @@ typedef long long i64;
 
 #define LOOM_DEVICE static __device__ __forceinline__
 #define LOOM_INF __int_as_float(0x7f800000)
+#define LOOM_LOG2E 1.442695041f
 
 // ---------------------------------------------------------------- addresses, warps
 
@@ -28,8 +29,6 @@ LOOM_DEVICE void group_sync(i32 id, i32 threads) { asm volatile("bar.sync %0, %1
 
 LOOM_DEVICE float from_f16(u16 x) { float y; asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x)); return y; }
 LOOM_DEVICE float from_bf16(u16 x) { return __uint_as_float((u32)x << 16); }
-LOOM_DEVICE u16 to_f16(float x) { u16 y; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
-LOOM_DEVICE u16 to_bf16(float x) { u16 y; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x)); return y; }
 LOOM_DEVICE u32 pack_f16(float low, float high) {
   u32 r;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
@@ -40,6 +39,9 @@ LOOM_DEVICE u32 pack_bf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+// By the conversion of pairs: those of single elements run on the unit of exponentials, at its quarter rate.
+LOOM_DEVICE u16 to_f16(float x) { return (u16)pack_f16(x, 0.f); }
+LOOM_DEVICE u16 to_bf16(float x) { return (u16)pack_bf16(x, 0.f); }
 LOOM_DEVICE float round_tf32(float x) { u32 y; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x)); return __uint_as_float(y); }
 
 // ---------------------------------------------------------------- vector accesses
@@ -64,6 +66,15 @@ template <int BYTES, typename T> LOOM_DEVICE void store_vector(T* to, const T* p
   union { V v; T e[BYTES / sizeof(T)]; } bits;
 #pragma unroll
   for (int i = 0; i < BYTES / (int)sizeof(T); i++) bits.e[i] = piece[i];
+  if (inside) *(V*)to = bits.v;
+}
+
+// The same of packed pairs.
+template <int BYTES, typename T> LOOM_DEVICE void store_words(T* to, const u32* words, bool inside) {
+  typedef typename Bits<BYTES>::type V;
+  union { V v; u32 words[BYTES / 4]; } bits;
+#pragma unroll
+  for (int i = 0; i < BYTES / 4; i++) bits.words[i] = words[i];
   if (inside) *(V*)to = bits.v;
 }
 
