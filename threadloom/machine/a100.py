@@ -102,7 +102,7 @@ A100 = Device(
         ("dot_a_space", "reg smem"),
         ("dot_b_space", "smem"),
         ("accumulator_space", "reg"),
-        ("register_fixed_regs", 104),  # addresses, fragments, row statistics: with 96, attention of depth 128 spills
+        ("register_fixed_regs", 112),  # addresses, fragments, row statistics: with 104, attention of depth 128 spills
         ("register_slots", 1),  # the emitter does not rename registers over iterations
         ("panel_row_bytes", 128),  # of operands in shared memory: rows are padded to whole swizzled lines
         ("worker_regs_1", 255),

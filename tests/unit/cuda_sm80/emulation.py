@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,18 @@ EMULATED = Path(__file__).parent / "emulated.cuh"
 BLOCKS = 3  # of a launch: fewer than tiles, so that blocks walk over several
 
 
-def run_on_cpu(source: KernelSource, kernel: tile.Kernel, arrays: dict, dims: dict[str, int], scalars: dict) -> None:
-    """Launch with BLOCKS blocks; outputs are written to `arrays` (contiguous, as given)."""
+def run_on_cpu(
+    source: KernelSource,
+    kernel: tile.Kernel,
+    arrays: dict[str, np.ndarray],
+    dims: dict[str, int],
+    scalars: dict[str, float],
+    edit: Callable[[str], str] = str,
+) -> None:
+    """Launch with BLOCKS blocks; outputs are written to `arrays` (contiguous, as given). `edit`: of the text."""
     from threadloom import cuda
 
-    text = source.text.replace("#pragma unroll\n", "\n").replace('#include "sm80.cuh"', _headers())
+    text = re.sub(r"#pragma unroll.*", "", edit(source.text)).replace('#include "sm80.cuh"', _headers())
     program = cuda.compile(text)
     args: list[object] = []
     for name in source.direct:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
+from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.copy import TensorFacts, dim_name, element_indices, offset, vector_elems
 from threadloom.targets.cuda.layout import Digit, Layout, Source, coordinate, rows
 from threadloom.targets.cuda.registers import Scope
@@ -32,7 +33,11 @@ def emit_async_fill(
     w, bytes_each = scope.writer, shared.dtype.bits // 8
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     layout = _layout(shared, elems, scope.team.warps)
-    w.line("#pragma unroll 2")  # all at once would keep an address for each in registers, over the whole loop
+    name, kind = facts.tensor.name, c.memory_type(facts.tensor.dtype)
+    first, moved = scope.fresh(f"{name}_from"), [_moved(s, layout) for s in op.subscripts]
+    # one address for all copies of a thread, four at a time: the compiler would else keep one for each over the loop
+    w.line(f"const {kind}* {first} = {name} + {offset(facts.tensor, _first(scope, op, layout))};")
+    w.line("#pragma unroll 4")
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {elems})"):
         terms, place, belongs = [], 1, []
         for axis, extent in reversed(shared.row_axes):
@@ -48,8 +53,8 @@ def emit_async_fill(
         left = _left(scope, op, facts, layout, indices, shared.column_axis)
         held = f"min(max({left}, 0), {elems})" if elems > 1 else f"({left} > 0)"
         w.line(f"const i32 valid = {' && '.join(tests)} ? {held} : 0;" if tests else f"const i32 valid = {held};")
-        source = f"&{facts.tensor.name}[{offset(facts.tensor, indices)}]"
-        w.line(f"const void* from = valid ? {source} : {facts.tensor.name};")
+        further = "".join(f" + (i64)({x}) * {name}_stride{d}" for d, x in enumerate(moved) if x != "0")
+        w.line(f"const void* from = valid ? {first}{further} : {name};")
         guard = f"if ({' && '.join(belongs)}) " if belongs else ""
         to = address(shared, slot, "row", "column")
         w.line(f"{guard}copy_async<{elems * bytes_each}>({to}, from, valid * {bytes_each});")
@@ -91,6 +96,31 @@ def _by_panels(shared: SharedTile, elems: int, warps: int) -> Layout:
 def _power_of_two(x: int) -> int:
     """The least that is no smaller."""
     return 1 << max(0, x - 1).bit_length()
+
+
+def _first(scope: Scope, op: tile.Load, layout: Layout) -> list[str]:
+    """C expression of the index along each dimension of the thread's first element."""
+    out = []
+    for s in op.subscripts:
+        terms = [str(s.offset)] if s.offset else []
+        for t in s.terms:
+            if t.value is not None:
+                text = scope.registers[t.value.name].name
+            else:
+                thread = coordinate(layout, t.axis, "i")[0] if t.axis in layout.axes else "0"
+                text = " + ".join(x for x in (scope.places[t.axis].first, thread) if x != "0") or "0"
+            terms += [] if text == "0" else [text if t.coefficient == 1 else f"{t.coefficient} * ({text})"]
+        out.append(" + ".join(terms) or "0")
+    return out
+
+
+def _moved(subscript: tile.Subscript, layout: Layout) -> str:
+    """C expression of how far register `i` is from the thread's first one along a dimension."""
+    terms = []
+    for t in subscript.terms:
+        text = coordinate(layout, t.axis, "i")[1] if t.axis in layout.axes else "0"
+        terms += [] if text == "0" else [text if t.coefficient == 1 else f"{t.coefficient} * ({text})"]
+    return " + ".join(terms) or "0"
 
 
 def _position(layout: Layout, axis: str) -> str:

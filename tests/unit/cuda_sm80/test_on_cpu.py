@@ -1,0 +1,77 @@
+"""Generated sm_80 kernels, run on the CPU with emulated instructions and compared with float64: copies arrive only when
+their thread waits for them, so a wait or a barrier too few gives wrong numbers."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import numpy as np
+import pytest
+
+from tests.unit.cuda_sm80.emulation import run_on_cpu
+from tests.unit.cuda_target.machine_code import example_call
+from threadloom.comparison import compare
+from threadloom.machine.devices import device
+from threadloom.sched.search import plan
+from threadloom.targets.cuda.compile import facts_of
+from threadloom.targets.cuda.emit import KernelSource
+from threadloom.targets.cuda.launch import device_tensors
+from threadloom.targets.cuda.sm80.emit import emit
+from threadloom.tile.ops import Access
+
+pytestmark = pytest.mark.clang
+
+
+def generated(call) -> KernelSource:
+    given = device_tensors(call.kernel, call.arrays)
+    facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
+    dims = {name: max(1, extent) for name, extent in call.dims.items()}
+    aligned = {name: f.aligned for name, f in facts.items()}
+    program = plan(call.kernel, dims, device("a100"), strides_ok=aligned).best
+    return emit(program, facts, call.dims)
+
+
+def errors(name: str, shape: dict[str, int], dtype: str, edit=lambda text: text) -> list[tuple[float, float]]:
+    """(error, bound) of each output of an example, after `edit` of the generated text."""
+    module = importlib.import_module(f"threadloom.examples.{name}")
+    call = example_call(name, shape, dtype)
+    arrays = {n: np.ascontiguousarray(a).copy() for n, a in call.arrays.items()}
+    for tensor in call.kernel.tensors:
+        if tensor.access is Access.OUT:
+            arrays[tensor.name].view(np.uint8)[...] = 0xFF
+    run_on_cpu(generated(call), call.kernel, arrays, call.dims, call.scalars, edit)
+    outputs = {t.name: arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
+    names = [t.name for t in call.kernel.tensors if t.access is Access.IN]
+    given = {n: call.arrays[n] for n in names} | dict(call.scalars)
+    wanted = module.reference(**given)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    found = compare(call.kernel, call.dims, outputs, dict(zip(outputs, wanted, strict=True)))
+    return [(f.error, f.bound) for f in found]
+
+
+COPY = ("copy_tiles", {"M": 33, "N": 64}, "f16")
+CASES = [
+    ("softmax", {"M": 5, "N": 257}, "bf16"),
+    ("layernorm", {"M": 7, "N": 64}, "f32"),
+    ("matmul", {"M": 33, "K": 24, "N": 64}, "f16"),
+    ("matmul", {"M": 33, "K": 8, "N": 64}, "f32"),
+    ("flash_attention", {"B": 1, "H": 2, "HKV": 1, "SQ": 17, "SK": 40, "D": 16}, "f16"),
+]
+
+
+def test_a_copy():
+    assert all(error <= bound for error, bound in errors(*COPY))
+
+
+def test_a_wait_too_few_is_seen():
+    def without_waits(text: str) -> str:
+        return re.sub(r"copy_wait<\d+>\(\);", "", text)
+
+    assert not all(error <= bound for error, bound in errors(*COPY, without_waits))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "shape", "dtype"), CASES, ids=str)
+def test_example(name: str, shape: dict[str, int], dtype: str):
+    assert all(error <= bound for error, bound in errors(name, shape, dtype))
