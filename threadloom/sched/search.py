@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
@@ -75,10 +74,6 @@ class Outcome:
     seconds: float
     timed_out: bool = False
     reasons: dict[str, int] = field(default_factory=dict)  # family -> how many partitions it rejected
-
-
-class HasKernel(Protocol):
-    kernel: Kernel
 
 
 def plan(

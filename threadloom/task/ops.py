@@ -2,7 +2,7 @@
 
 A kernel's body becomes a tree of loops whose leaves are sTasks: maximal pieces of tile code that one kind of
 specialised unit (sEU) of the machine can run. Nothing here knows a device or a tile size; `propagate.py` gives every
-value its shape once tile sizes are chosen, and `work.py` counts what each sTask then costs.
+value its shape once tile sizes are chosen, and `sched/costs.py` counts what each sTask then costs.
 """
 
 from __future__ import annotations

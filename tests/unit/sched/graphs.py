@@ -161,6 +161,20 @@ def attention(dtype: Dtype = bf16, head: int = 128, split: bool = False) -> Task
         task("final", Kind.VECTOR, (Map(o, "div", (acc[3], sm[3])), Cast(o, o)), "acc.3 sm.3", "o", 0),
         store(o, "O", "b", "h", "m", "e"),
     )
+    edges = _attention_edges(first, last, split)
+    tiles = _attention_tiles(first, last, split, q, k, v, s, p, p32, alpha, mx[0], sm[0], acc[0], o)
+    carried = tuple((x[0], x[1], x[2], x[3]) for x in (mx, sm, acc))
+    inner = ("load_k", "qk", *(t.name for t in softmax), "rescale", "load_v", "pv")
+    loops = (
+        Loop(0, None, grid_axes, ("load_q", "init", 1, "final", "store_o")),
+        Loop(1, 0, (LoopAxis(n),), inner, carried),
+    )
+    return TaskGraph(kernel, tasks, edges, tiles, loops)
+
+
+def _attention_edges(first: str, last: str, split: bool) -> tuple[Edge, ...]:
+    """`first`, `last`: the sTasks that begin and end the softmax; `split`: it is three."""
+    summer = "exp" if split else first
     edges = [
         Edge("load_q", "qk", "q"),
         Edge("load_k", "qk", "k"),
@@ -175,33 +189,29 @@ def attention(dtype: Dtype = bf16, head: int = 128, split: bool = False) -> Task
         Edge("init", first, "mx"),
         Edge("pv", "final", "acc.3"),
         Edge("final", "store_o", "o"),
+        Edge(summer, summer, "sm.2", 1),
+        Edge("init", summer, "sm"),
+        Edge(summer, "final", "sm.3"),
     ]
-    summer = "exp" if split else first
-    edges += [Edge(summer, summer, "sm.2", 1), Edge("init", summer, "sm"), Edge(summer, "final", "sm.3")]
+    if split:
+        edges += [Edge("qk", "exp", "s"), Edge("max", "exp", "mx.2"), Edge("max", "exp", "alpha")]
+        edges.append(Edge("exp", "cvt", "p32"))
+    return tuple(edges)
+
+
+def _attention_tiles(first: str, last: str, split: bool, *values: Value) -> tuple[Tile, ...]:
+    q, k, v, s, p, p32, alpha, top, total, acc, o = values
+    summer, then = ("exp", f"{first} exp") if split else (first, first)
     tiles = [
         tile(q, "load_q", "qk"),
         tile(k, "load_k", "qk"),
         tile(v, "load_v", "pv"),
-        tile(s, "qk", f"{first} exp" if split else first),
+        tile(s, "qk", then),
         tile(p, last, "pv"),
         tile(alpha, first, "rescale exp" if split else "rescale"),
-        tile(mx[0], f"init {first}", f"{first} exp" if split else first, carried=1),
-        tile(sm[0], f"init {summer}", f"{summer} final", carried=1),
-        tile(acc[0], "init rescale pv", "rescale pv final", carried=1),
+        tile(top, f"init {first}", then, carried=1),
+        tile(total, f"init {summer}", f"{summer} final", carried=1),
+        tile(acc, "init rescale pv", "rescale pv final", carried=1),
         tile(o, "final", "store_o"),
     ]
-    if split:
-        edges += [
-            Edge("qk", "exp", "s"),
-            Edge("max", "exp", "mx.2"),
-            Edge("max", "exp", "alpha"),
-            Edge("exp", "cvt", "p32"),
-        ]
-        tiles.append(tile(p32, "exp", "cvt"))
-    carried = tuple((x[0], x[1], x[2], x[3]) for x in (mx, sm, acc))
-    inner = ("load_k", "qk", *(t.name for t in softmax), "rescale", "load_v", "pv")
-    loops = (
-        Loop(0, None, grid_axes, ("load_q", "init", 1, "final", "store_o")),
-        Loop(1, 0, (LoopAxis(n),), inner, carried),
-    )
-    return TaskGraph(kernel, tasks, tuple(edges), tuple(tiles), loops)
+    return (*tiles, *([tile(p32, "exp", "cvt")] if split else []))
