@@ -1,8 +1,10 @@
 """Fair timing on a machine that others use too.
 
-Candidates run in short bursts, alternating in rotated order, so that slow drifts hit all alike. A burst during which
-other processes used a noticeable part of the cores is thrown away and repeated later; before each burst we wait for
-quiet, as long as the time limit allows. Reported are the minimum and the median of the kept samples.
+Candidates run in short bursts, one each a turn, in rotated order, so that what lasts longer than a turn hits all alike:
+on a virtual machine two processors may be one core's threads for some tenths of a second, and everything takes up to
+twice as long. A burst during which other processes used a noticeable part of the cores is thrown away with its turn;
+before each turn we wait for quiet, as long as the time limit allows. Reported are the minimum and the median of the
+kept samples, and the best time of every turn.
 """
 
 from __future__ import annotations
@@ -15,25 +17,28 @@ from pathlib import Path
 
 JIFFY_S = 0.01
 QUIET_CORES = 0.15  # what others may use of the machine during a burst, in cores
-BURST_S = 0.08
+BURST_S = 0.03
 WAIT_S = 0.3  # between looks at a machine that is not quiet
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """`kept` samples of `taken`; where none was quiet, all are kept and `quiet` is False."""
+    """`kept` samples of `taken`; where none was quiet, all are kept and `quiet` is False. `turns`: the best time of
+    every turn in which all candidates ran undisturbed, in order."""
 
     min_s: float
     median_s: float
     kept: int
     taken: int
     quiet: bool
+    turns: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
 class _Samples:
     kept: list[float]
     all: list[float]
+    turns: list[float]
 
 
 def alternate_by_cpu_time(
@@ -51,30 +56,31 @@ def alternate_by_cpu_time(
             taken[name].append(time.thread_time() - start)
         if time.monotonic() > end:
             break
-    return {n: Timing(min(t), statistics.median(t), len(t), len(t), False) for n, t in taken.items()}
+    return {n: Timing(min(t), statistics.median(t), len(t), len(t), False, tuple(t)) for n, t in taken.items()}
 
 
 def alternate(
-    candidates: Mapping[str, Callable[[], object]], rounds: int = 15, limit_s: float = 40.0
+    candidates: Mapping[str, Callable[[], object]], rounds: int = 30, limit_s: float = 40.0
 ) -> dict[str, Timing]:
-    """Time every candidate until each has `rounds` quiet bursts, or the time is over."""
-    samples = {name: _Samples([], []) for name in candidates}
+    """Time every candidate until there were `rounds` quiet turns, or the time is over."""
+    samples = {name: _Samples([], [], []) for name in candidates}
     for function in candidates.values():
         function()
     end = time.monotonic() + limit_s
     names, turn = list(candidates), 0
-    bursts = dict.fromkeys(names, 0)
-    while min(bursts.values()) < rounds and (time.monotonic() < end or not all(s.all for s in samples.values())):
+    while len(samples[names[0]].turns) < rounds and (time.monotonic() < end or not samples[names[0]].all):
         order = names[turn % len(names) :] + names[: turn % len(names)]
         turn += 1
-        for name in order:
-            _wait_for_quiet(end)
-            bursts[name] += _burst(candidates[name], samples[name])
+        _wait_for_quiet(end)
+        best = {name: _burst(candidates[name], samples[name]) for name in order}
+        for name, quiet in best.items():
+            if None not in best.values():
+                samples[name].turns.append(quiet)
     return {name: _timing(found) for name, found in samples.items()}
 
 
-def _burst(function: Callable[[], object], samples: _Samples) -> bool:
-    """Run for a moment; whether nobody disturbed it."""
+def _burst(function: Callable[[], object], samples: _Samples) -> float | None:
+    """Run for a moment; the best time, None where somebody disturbed it."""
     function()
     began, busy, own = time.perf_counter(), _busy_s(), time.process_time()
     times: list[float] = []
@@ -86,9 +92,9 @@ def _burst(function: Callable[[], object], samples: _Samples) -> bool:
     others = (_busy_s() - busy) - (time.process_time() - own)
     samples.all += times
     if others > QUIET_CORES * wall + 2 * JIFFY_S:
-        return False
+        return None
     samples.kept += times
-    return True
+    return min(times)
 
 
 def _wait_for_quiet(end: float) -> None:
@@ -112,4 +118,5 @@ def _busy_s() -> float:
 
 def _timing(samples: _Samples) -> Timing:
     times = samples.kept or samples.all
-    return Timing(min(times), statistics.median(times), len(times), len(samples.all), bool(samples.kept))
+    counts = len(times), len(samples.all), bool(samples.kept)
+    return Timing(min(times), statistics.median(times), *counts, tuple(samples.turns))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -16,12 +17,14 @@ FORCED_BLAS = slug("forced-blas-core", "OPENBLAS_CORETYPE is set, so NumPy would
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`ratio`: our speed over the fastest peer's, or of the copy rate; both by minima and by medians."""
+    """Our speed over the fastest peer's, or of the copy rate: `ratio_turn`, the median over turns of the ratio within
+    the turn, is what the goal is for; `ratio_min` and `ratio_median` are of the minima and medians of all samples."""
 
     case: str
     ours: Timing
     peers: dict[str, Timing]
     copy_s: float
+    ratio_turn: float
     ratio_min: float
     ratio_median: float
     goal: float
@@ -30,7 +33,7 @@ class Result:
 
     @property
     def reached(self) -> bool:
-        return self.ratio_min >= self.goal
+        return self.ratio_turn >= self.goal
 
 
 Measure = Callable[[Mapping[str, Callable[[], object]], int, float], dict[str, Timing]]
@@ -62,10 +65,21 @@ def _run_case(case: Case, rounds: int, limit_s: float, measure: Measure) -> Resu
     copy = timings.pop("copy", None)
     rivals = [copy] if copy is not None else list(timings.values())
     if not rivals:
-        ratios = (float("nan"), float("nan"))
+        ratios = (float("nan"),) * 3
     else:
-        ratios = (min(t.min_s for t in rivals) / ours.min_s, min(t.median_s for t in rivals) / ours.median_s)
+        ratios = (
+            _by_turns(ours, rivals),
+            min(t.min_s for t in rivals) / ours.min_s,
+            min(t.median_s for t in rivals) / ours.median_s,
+        )
     return Result(case.name, ours, timings, copy.min_s if copy else 0.0, *ratios, case.goal, case.flops, error)
+
+
+def _by_turns(ours: Timing, rivals: list[Timing]) -> float:
+    """Against the fastest rival: the median over turns; of the minima where no turn was undisturbed."""
+    if not ours.turns:
+        return min(t.min_s for t in rivals) / ours.min_s
+    return min(statistics.median(x / y for x, y in zip(t.turns, ours.turns, strict=True)) for t in rivals)
 
 
 def _copy(bytes_: int):

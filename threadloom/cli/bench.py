@@ -19,7 +19,7 @@ from threadloom.cli import json_output
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operator", choices=[*OPERATORS, "all", "rodinia"], help="what to time")
     parser.add_argument(
-        "--rounds", type=int, help="quiet bursts of each candidate (default 15); runs of each program (default 5)"
+        "--rounds", type=int, help="quiet turns of all candidates (default 30); runs of each program (default 5)"
     )
     parser.add_argument("--path", type=Path, help="rodinia: the checkout, which is only read")
     parser.add_argument("--scratch", type=Path, help="rodinia: folder for copies (default: a temporary one)")
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         from threadloom.cli import bench_rodinia
 
         return bench_rodinia.run(args, commit())
-    args.rounds = args.rounds or 15
+    args.rounds = args.rounds or 30
     if args.one_thread and any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         # libraries read these when they are loaded, so start anew
         environment = {**os.environ, **ONE_THREAD}
@@ -68,7 +68,8 @@ def line(result: Result) -> str:
     verdict = "reached" if result.reached else "not reached"
     quiet = "" if result.ours.quiet else "  (the machine was never quiet)"
     return (
-        f"{result.case}\n    {shown}{rate}\n    {result.ratio_min:.2f}x (median {result.ratio_median:.2f}x) {against},"
+        f"{result.case}\n    {shown}{rate}\n    {result.ratio_turn:.2f}x {against} (of the minima"
+        f" {result.ratio_min:.2f}x),"
         f" goal {result.goal}: {verdict}; error {result.error:.1e}{quiet}"
     )
 
@@ -82,6 +83,7 @@ def record(result: Result) -> dict[str, json_output.Json]:
         "ours": times(result.ours),
         "peers": {name: times(t) for name, t in result.peers.items()},
         "copy_s": result.copy_s,
+        "ratio_turn": json_output.finite(result.ratio_turn),
         "ratio_min": json_output.finite(result.ratio_min),
         "ratio_median": json_output.finite(result.ratio_median),
         "goal": result.goal,

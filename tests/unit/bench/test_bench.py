@@ -7,9 +7,10 @@ import math
 
 import pytest
 
+from threadloom.bench import measure
 from threadloom.bench.measure import Timing, alternate, alternate_by_cpu_time
 from threadloom.bench.operators import OPERATORS, Case
-from threadloom.bench.run import Result, _run_case
+from threadloom.bench.run import Result, _by_turns, _run_case
 from threadloom.cli.bench import line, record
 
 
@@ -42,8 +43,23 @@ def test_a_case_is_checked_and_compared(peers):
 
 def test_the_goal_is_told():
     ours = Timing(1e-3, 1.5e-3, 3, 3, True)
-    result = Result("x", ours, {"numpy": ours}, 0.0, 0.9, 0.9, 0.95, 1e9, 1e-7)
+    result = Result("x", ours, {"numpy": ours}, 0.0, 0.9, 1.2, 1.2, 0.95, 1e9, 1e-7)
     assert "not reached" in line(result) and "1000 GFLOP/s" in line(result)
+
+
+def test_the_ratio_is_of_neighbours_in_time():
+    """A turn in which everything takes twice as long says the same as the others."""
+    times = ((2.0, 4.0, 2.0), (1.0, 2.0, 2.0), (3.0, 2.0, 9.0))
+    ours, numpy, torch = (Timing(min(t), 1.0, 3, 3, True, t) for t in times)
+    assert _by_turns(ours, [numpy, torch]) == 0.5
+    assert _by_turns(Timing(2.0, 2.0, 1, 1, False), [Timing(1.0, 1.0, 1, 1, False)]) == 0.5
+
+
+def test_turns_that_others_disturb_do_not_count(monkeypatch):
+    busy = iter(range(10**9))
+    monkeypatch.setattr(measure, "_busy_s", lambda: next(busy) * 1.0)
+    timings = alternate({"a": lambda: None, "b": lambda: None}, rounds=3, limit_s=0.3)
+    assert all(t.turns == () and not t.quiet for t in timings.values())
 
 
 def test_every_operator_has_cases():
