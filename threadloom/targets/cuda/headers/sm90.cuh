@@ -184,6 +184,10 @@ template <int N> LOOM_DEVICE void pin(float (&d)[N]) {
 #pragma unroll
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
+template <int N> LOOM_DEVICE void pin(i32 (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; i++) asm volatile("" : "+r"(d[i])::"memory");
+}
 template <int N> LOOM_DEVICE void pin(u32 (&d)[N]) {
 #pragma unroll
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(d[i])::"memory");
