@@ -111,14 +111,15 @@ class Measurer:
         """Have the worker make its data now."""
         self._ask("load")
 
-    def measure_ready(self, made: Made) -> PlanTime:
-        """Time a compiled plan. One that hangs is run again with the watchdog, which says where."""
+    def measure_ready(self, made: Made) -> tuple[PlanTime, list[float]]:
+        """Time a compiled plan; also a sample of its results. One that hangs is run again with the watchdog, which says
+        where."""
         answer = self._ask("measure_ready", min(self._timeout_s, READY_S), paths=[str(made.path)])
         if answer is not None:
-            return self._time_of(made.recipe, answer)
+            return self._time_of(made.recipe, answer), answer.get("sample", [])
         explained = self._ask("explain_hang", paths=[str(made.path)]) or {}
         found = explained.get("hang") or explained.get("error") or "no answer"
-        return PlanTime(made.recipe, "timeout", 0.0, f"it hangs: {found}")
+        return PlanTime(made.recipe, "timeout", 0.0, f"it hangs: {found}"), []
 
     def race(self, made: list[Made]) -> list[float]:
         """Times in ns of compiled plans that take turns; [] where they could not be had."""

@@ -46,7 +46,8 @@ def answer(request: dict) -> dict:
             return {"ns": timer.time_plan(_program(request, machine), _arrays(request), dims, scalars, machine)}
         case "measure_ready":
             paths = [Path(p) for p in request["paths"]]
-            return {"ns": timer.time_ready(paths, _arrays(request), dims, scalars, machine)}
+            ns, sample = timer.time_ready(paths, _arrays(request), dims, scalars, machine)
+            return {"ns": ns, "sample": sample}
         case "explain_hang":
             return {"hang": timer.explain_hang(Path(request["paths"][0]), _arrays(request), dims, scalars)}
     return {"error": f"there is no job called {request['do']!r}"}

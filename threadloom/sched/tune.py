@@ -27,7 +27,7 @@ from threadloom.sched.reuse import Recipe, key_of, recipe_from_text, recipe_of_c
 from threadloom.sched.search import Outcome, plan
 from threadloom.store import Key, PlanTime, Store
 from threadloom.task.ops import Kind
-from threadloom.tile.ops import Kernel
+from threadloom.tile.ops import Access, Kernel
 
 NOTHING_RAN = slug("nothing-measured", "tuning found no plan that ran")
 
@@ -187,6 +187,7 @@ def _measure_compiled(session: Session, recipes: list[Recipe]) -> None:
         return
     faulty: list[Made] = []
     good: dict[str, Made] = {}
+    samples: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="threadloom-tune-") as folder, session.measurer() as measurer:
         loader = ThreadPoolExecutor(1)
         loading = loader.submit(measurer.load)  # while the first plans compile
@@ -197,7 +198,7 @@ def _measure_compiled(session: Session, recipes: list[Recipe]) -> None:
             elif made.fault:
                 faulty.append(made)
             elif session.time_left > 0:
-                result = measurer.measure_ready(made)
+                result, samples[made.recipe] = measurer.measure_ready(made)
                 session.add(result)
                 if result.state == "ok":
                     good[made.recipe] = made
@@ -206,7 +207,10 @@ def _measure_compiled(session: Session, recipes: list[Recipe]) -> None:
             if good or session.time_left <= 0:
                 session.add(PlanTime(made.recipe, "failed", 0.0, made.fault))
             else:
-                session.add(measurer.measure_ready(made))
+                result, samples[made.recipe] = measurer.measure_ready(made)
+                session.add(result)
+        for wrong in _outvoted(session, samples):
+            good.pop(wrong, None)
         _race(session, measurer, good)
 
 
@@ -239,6 +243,33 @@ def _made(session: Session, recipes: list[Recipe], folder: Path) -> Iterator[Mad
         for compiler in compilers:
             compiler.__exit__()
         pool.shutdown()
+
+
+def _outvoted(session: Session, samples: dict[str, list[float]]) -> list[str]:
+    """Plans whose results differ from those of most: they count as failed. Two plans alone cannot say who is right."""
+    from threadloom.comparison import tolerance
+
+    measured = [f for f in session.found if f.state == "ok" and samples.get(f.plan)]
+    if len(measured) < 3:
+        return []
+    values = {f.plan: np.asarray(samples[f.plan]) for f in measured}
+    dtypes = [t.dtype for t in session.kernel.tensors if t.access is Access.OUT]
+
+    def agree(a: np.ndarray, b: np.ndarray) -> bool:
+        allowed = 2 * max(tolerance(session.kernel, session.dims, d, a[np.abs(a) < 1e30]) for d in dtypes)
+        return bool((np.abs(a - b) <= allowed).all())
+
+    votes = {p: sum(agree(v, w) for w in values.values()) for p, v in values.items()}
+    most = max(votes.values())
+    if most * 2 <= len(measured):
+        return []
+    right = values[next(p for p, n in votes.items() if n == most)]
+    wrong = [f for f in measured if not agree(right, values[f.plan])]
+    for found in wrong:
+        failed = PlanTime(found.plan, "failed", 0.0, f"its results differ from those of {most} plans")
+        session.store.add_plan_time(session.key, failed)
+        session.found[session.found.index(found)] = failed
+    return [f.plan for f in wrong]
 
 
 def _race(session: Session, measurer: Measurer, good: dict[str, Made]) -> None:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.unit.cuda_target.fake_gpu_worker import FAILS, HANGS, SLOW, SPILLS
+from tests.unit.cuda_target.fake_gpu_worker import FAILS, HANGS, SLOW, SPILLS, WRONG
 from tests.unit.sched import kernels
 from threadloom.dtypes import f16
 from threadloom.errors import CompileError
@@ -78,6 +78,14 @@ def test_a_hang_costs_one_answer_and_says_where(tune):
     found = tune([HANGS, 256])
     assert [(f.state, f.message) for f in found.failed] == [("timeout", "it hangs: waits for full_k")]
     assert found.ns == 1e6 + 256
+
+
+def test_a_plan_whose_results_differ_is_not_chosen(tune, store):
+    found = tune([WRONG, 512, 384, 256])
+    assert found.ns == 1e6 - 512
+    assert [f.message for f in found.failed] == ["its results differ from those of 3 plans"]
+    states = [t.state for t in store.plan_times(key_of(KERNEL, DIMS, H200)).values()]
+    assert sorted(states) == ["failed", "ok", "ok", "ok"]
 
 
 def test_stops_in_time(tune):

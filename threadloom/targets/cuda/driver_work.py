@@ -21,6 +21,11 @@ def upload(array: np.ndarray) -> int:
     return pointer
 
 
+def fill(pointer: int, byte: int, size_bytes: int) -> None:
+    if size_bytes:
+        check(api().cuMemsetD8(pointer, byte, size_bytes), "filling device memory")
+
+
 def download(pointer: int, into: np.ndarray) -> None:
     """Fill the contiguous array `into` from the GPU, after all work there."""
     driver = api()

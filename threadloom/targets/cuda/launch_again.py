@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from threadloom.lang.signature import ScalarParam, Signature
@@ -39,6 +39,7 @@ class Form:
     scalars: tuple[float | int | bool, ...]
     floats: tuple[tuple[int, int], ...]
     cleared: tuple[tuple[int, int], ...]
+    apart: list[list[int] | None] = field(default_factory=lambda: [None])  # addresses last seen to be apart
 
 
 class Again:
@@ -66,7 +67,7 @@ class Again:
                 if (value.requires_grad and self._torch.is_grad_enabled()) or value.is_neg():
                     return None
                 address = value.data_ptr()
-                key += (value.dtype, value.device, value.shape, value.stride(), address & 15)
+                key += (value.dtype, value.get_device(), value.shape, value.stride(), address & 15)
                 tensors.append(value)
                 addresses.append(address)
             elif kind is float and self._is_float[at]:
@@ -80,7 +81,7 @@ class Again:
                 if (value.requires_grad and self._torch.is_grad_enabled()) or value.is_neg():
                     return None
                 address = value.data_ptr()
-                key += (name, value.dtype, value.device, value.shape, value.stride(), address & 15)
+                key += (name, value.dtype, value.get_device(), value.shape, value.stride(), address & 15)
                 tensors.append(value)
                 addresses.append(address)
             elif kind is float and name in self._float_scalars:
@@ -110,8 +111,12 @@ class Again:
             form = self._forms.get(key)
         except TypeError:  # an argument that cannot be hashed
             return NotImplemented
-        if form is None or (form.written and not _apart(pointers, form)):
+        if form is None:
             return NotImplemented
+        if form.written and pointers != form.apart[0]:
+            if not _apart(pointers, form):
+                return NotImplemented
+            form.apart[0] = pointers
         if form.made:
             empty = self._torch.empty
             made = [empty(shape, dtype=dtype, device=device) for shape, dtype, device in form.made]

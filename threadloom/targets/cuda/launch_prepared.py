@@ -54,6 +54,7 @@ class Prepared:
         self._now_reference = ctypes.byref(self._now)
         self._config = driver_calls.launch_config(blocks, loaded.threads, loaded.shared_bytes, loaded.cluster)
         self._stream: int | None = None
+        self._written: list[Sequence | None] = [None, None]  # addresses and scalars of the last launch
         self.scalars = tuple(p.name for p in parameters if p.what == "scalar")
         self._lay_out(tuple(tensors), parameters)
         self._arguments = (
@@ -89,17 +90,12 @@ class Prepared:
         """Put the kernel on `stream`, on its own device whichever is current. `scalars`: values in the order of
         `self.scalars`; `current`: whether its device is the thread's current one, where the caller knows."""
         with self._lock:
-            for known in self._maps:
-                pointer = pointers[known[0]] or driver.NOWHERE
-                if pointer != known[2]:
-                    status = self._calls.replace_address(known[1], pointer)
-                    if status:
-                        driver.raise_status(status, f"describing a tensor for {self.loaded.name}")
-                    known[2] = pointer
-            for at, place in self._pointers:
-                place.value = pointers[at]
-            for at, place in self._scalar_places:
-                place.value = scalars[at]
+            if pointers != self._written[0]:
+                self._write_addresses(pointers)
+            if scalars != self._written[1]:
+                for at, place in self._scalar_places:
+                    place.value = scalars[at]
+                self._written[1] = scalars
             if stream != self._stream:
                 self._config.stream = self._stream = stream
             if current is None:
@@ -112,6 +108,19 @@ class Prepared:
         if status:
             what = f"launching {self.loaded.name} with {self.blocks} blocks of {self.loaded.threads} threads"
             driver.raise_status(status, what)
+
+    def _write_addresses(self, pointers: Sequence[int]) -> None:
+        self._written[0] = None
+        for known in self._maps:
+            pointer = pointers[known[0]] or driver.NOWHERE
+            if pointer != known[2]:
+                status = self._calls.replace_address(known[1], pointer)
+                if status:
+                    driver.raise_status(status, f"describing a tensor for {self.loaded.name}")
+                known[2] = pointer
+        for at, place in self._pointers:
+            place.value = pointers[at]
+        self._written[0] = pointers
 
 
 def number(value: int, kind: type = ctypes.c_int32) -> Parameter:

@@ -1,7 +1,8 @@
 """Measures plans on this machine's GPU, for tuning: compiled for packed tensors, in a CUDA graph, over rotating inputs.
 
 A plan is made ready in one process (`make_ready`: no GPU needed, many at a time) and measured in another
-(`time_ready`), which may hang or die. `explain_hang` runs a plan that hung again, built with the watchdog, and says what it waits for.
+(`time_ready`), which may hang or die. `explain_hang` runs a plan that hung again, built with the watchdog, and says
+what it waits for.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_pr
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.launch import NO_EMITTER, fault_of, model_of, raise_if_stuck
 from threadloom.targets.cuda.launch_prepared import Prepared
-from threadloom.tile.ops import Kernel
+from threadloom.tile.ops import Access, Kernel
 
 ROTATED_BYTES = 160e6  # of input sets together: more than three times what the second-level cache holds
 MOST_SETS = 8
 GRAPH_NS, MOST_CALLS = 2e6, 200  # how long one graph of launches should take, and the most launches in it
 REPEATS = 7
+SAMPLED, SAMPLED_END = 2000, 64  # elements of each result that are compared between plans
+NOT_A_NUMBER = 1e300  # in their place, as JSON has none
 
 
 # ---------------------------------------------------------------- made ready (no GPU)
@@ -91,9 +94,34 @@ def time_ready(
     dims: Mapping[str, int],
     scalars: Mapping[str, float],
     device: Device,
-) -> list[float]:
-    """Nanoseconds of one launch of each; several are measured in turns, in a new order each time."""
-    return time_kernels([read_ready(p) for p in paths], arrays, dims, scalars, device)
+) -> tuple[list[float], list[float]]:
+    """(nanoseconds of one launch of each, samples of the results of the last); several are measured in turns, in a new
+    order each time. Results are cleared first, so that one that is not written shows."""
+    kernels = [read_ready(p) for p in paths]
+    data = DeviceData.of(arrays)
+    tensors = kernels[0].program.graph.kernel.tensors
+    outputs = [t.name for t in tensors if t.access is Access.OUT]  # what is added to holds the sum of all launches
+    for name in outputs:
+        driver_work.fill(data.allocated[0][name], 0xFF, arrays[name].nbytes)
+    times = time_kernels(kernels, arrays, dims, scalars, device)
+    return times, [x for name in outputs for x in sample(data.allocated[0][name], arrays[name])]
+
+
+def sample(pointer: int, like: np.ndarray) -> list[float]:
+    """Some elements at fixed places, its last ones, and how many are not finite, of an array on the GPU."""
+    found = np.empty(like.shape, like.dtype)
+    driver_work.download(pointer, found)
+    flat = found.reshape(-1)
+    places = np.random.default_rng(0).integers(0, max(1, flat.size), min(flat.size, SAMPLED))
+    chosen = np.concatenate([flat[places], flat[-SAMPLED_END:]]).astype(np.float64)
+    return [float(x) for x in np.nan_to_num(chosen, nan=NOT_A_NUMBER)] + [_not_finite(flat)]
+
+
+def _not_finite(flat: np.ndarray) -> float:
+    if flat.dtype.kind in "iub":
+        return 0.0
+    some = flat[:: max(1, flat.size >> 22)]
+    return float(np.count_nonzero(~np.isfinite(some.astype(np.float32))))
 
 
 def time_kernels(
