@@ -3,7 +3,7 @@
 Candidates run in short bursts, one each a turn, in rotated order, so that what lasts longer than a turn hits all alike:
 on a virtual machine two processors may be one core's threads for some tenths of a second, and everything takes up to
 twice as long. A burst during which other processes used a noticeable part of the cores is thrown away with its turn;
-before each turn we wait for quiet, as long as the time limit allows. Reported are the minimum and the median of the
+before each burst we wait for quiet, as long as the time limit allows. Reported are the minimum and the median of the
 kept samples, and the best time of every turn.
 """
 
@@ -71,8 +71,10 @@ def alternate(
     while len(samples[names[0]].turns) < rounds and (time.monotonic() < end or not samples[names[0]].all):
         order = names[turn % len(names) :] + names[: turn % len(names)]
         turn += 1
-        _wait_for_quiet(end)
-        best = {name: _burst(candidates[name], samples[name]) for name in order}
+        best = {}
+        for name in order:
+            _wait_for_quiet(end)  # idle threads of the last one's runtime are awake for a while, too
+            best[name] = _burst(candidates[name], samples[name])
         for name, quiet in best.items():
             if None not in best.values():
                 samples[name].turns.append(quiet)

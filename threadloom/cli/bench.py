@@ -52,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
         for result in run_operator(operator, args.rounds, args.limit, args.one_thread):
             print(line(result), flush=True)
             results.append(result)
+    if len(chosen) > 1:
+        print(table(results))
     json_output.write(
         args, "bench", 1, {"machine": machine(), "commit": commit(), "results": [record(r) for r in results]}
     )
@@ -72,6 +74,19 @@ def line(result: Result) -> str:
         f" {result.ratio_min:.2f}x),"
         f" goal {result.goal}: {verdict}; error {result.error:.1e}{quiet}"
     )
+
+
+def table(results: list[Result]) -> str:
+    """All results under one another: our best time, the fastest peer's (or the copy's), the ratio and its goal."""
+    rows = [("case", "ours ms", "against", "ms", "ratio", "goal")]
+    for result in results:
+        name, best = min(((name, t.min_s) for name, t in result.peers.items()), key=lambda p: p[1], default=("", 0.0))
+        if result.copy_s:
+            name, best = "copy", result.copy_s
+        times = f"{result.ours.min_s * 1e3:.2f}", name, f"{best * 1e3:.2f}" if name else ""
+        rows.append((result.case, *times, f"{result.ratio_turn:.2f}", f"{result.goal:.2f}"))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 def record(result: Result) -> dict[str, json_output.Json]:

@@ -11,7 +11,7 @@ from threadloom.bench import measure
 from threadloom.bench.measure import Timing, alternate, alternate_by_cpu_time
 from threadloom.bench.operators import OPERATORS, Case
 from threadloom.bench.run import Result, _by_turns, _run_case
-from threadloom.cli.bench import line, record
+from threadloom.cli.bench import line, record, table
 
 
 def test_every_candidate_is_timed_equally_often():
@@ -45,6 +45,19 @@ def test_the_goal_is_told():
     ours = Timing(1e-3, 1.5e-3, 3, 3, True)
     result = Result("x", ours, {"numpy": ours}, 0.0, 0.9, 1.2, 1.2, 0.95, 1e9, 1e-7)
     assert "not reached" in line(result) and "1000 GFLOP/s" in line(result)
+
+
+def test_the_table_has_a_row_for_every_case():
+    fast, slow = Timing(1e-3, 1e-3, 3, 3, True), Timing(2e-3, 2e-3, 3, 3, True)
+    shown = table([
+        Result("x", fast, {"numpy": slow, "torch": fast}, 0.0, 0.9, 1.0, 1.0, 0.95, 1e9, 1e-7),
+        Result("rows", slow, {"torch": slow}, 1e-3, 0.5, 0.5, 0.5, 0.7, 0.0, 1e-7),
+        Result("alone", slow, {}, 0.0, math.nan, math.nan, math.nan, 1.0, 0.0, 1e-7),
+    ]).splitlines()  # fmt: skip
+    assert [line.split() for line in shown[1:]] == [
+        ["x", "1.00", "torch", "1.00", "0.90", "0.95"], ["rows", "2.00", "copy", "1.00", "0.50", "0.70"],
+        ["alone", "2.00", "nan", "1.00"],
+    ]  # fmt: skip
 
 
 def test_the_ratio_is_of_neighbours_in_time():
