@@ -8,7 +8,7 @@ import pytest
 import threadloom as tl
 from benchmarks.gpu_cases import column_sum, double_product, running_sum, split_sums
 from threadloom.errors import CompileError
-from threadloom.examples import flash_attention, flash_attention_varlen, matmul, w4_matmul
+from threadloom.examples import flash_attention, flash_attention_varlen, matmul, mla_decode, w4_matmul
 from threadloom.examples.chunk_state import chunk_state
 from threadloom.examples.chunk_state import inputs as chunk_state_inputs
 from threadloom.sched.ops import AxisTile, Partition
@@ -41,6 +41,15 @@ def test_the_values_of_other_sequences_are_masked():
     text = source(flash_attention_varlen, {"B": 3, "H": 2, "HKV": 2, "L": 64, "D": 64})
     zeroed = text[text.index("// positions of the tile that count") :]
     assert "smem_v" in zeroed[: zeroed.index("mma_")]
+
+
+def test_a_tile_read_along_and_across_its_rows_has_two_descriptors():
+    """Latent vectors are keys of one product and values of another; with one panel one descriptor happens to do."""
+    text = source(mla_decode, {"B": 2, "H": 64, "S": 256, "D": 128, "R": 64})
+    across = [line for line in text.splitlines() if "_desc_across = descriptor_mn_major" in line]
+    (tile,) = {line.split("_desc_across")[0].split()[-1] for line in across}
+    assert f"const u64 {tile}_desc = descriptor_k_major(" in text
+    assert f", {tile}_desc_across + " in text and f", {tile}_desc + " in text
 
 
 def test_computed_columns_go_through_shared_memory():
@@ -87,7 +96,7 @@ def test_a_walked_axis_keeps_what_it_does_not_change():
     worker = text[text.index("// worker0") :]
     filled, walk = worker.index("_first = ring_1_"), worker.index("i32 h_start")
     assert filled < walk < worker.index(".slot = kept_") < worker.index("mma_m64")
-    assert "smem_b_in_desc + kept_" in worker  # read from the kept slots
+    assert "smem_b_in_desc_across + kept_" in worker  # read from the kept slots
 
 
 @tl.kernel

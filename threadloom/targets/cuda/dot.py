@@ -175,8 +175,7 @@ def worker_rows(shared: SharedTile, axis: str, rows: int) -> str:
 def _descriptor(mn_major: bool, shared: SharedTile, axis: str, i: Instruction, slot: str, at: int, worker: str) -> str:
     """C expression of the descriptor of k-step `k`, starting at position `at` of `axis` (of the worker's part)."""
     step_elems = i.k
-    name = f"{shared.base}_desc"
-    terms = [name]
+    terms = [descriptor_name(shared, axis)]
     if shared.slots > 1:
         terms.append(f"{slot} * {shared.bytes_per_slot >> 4}")
     if mn_major:
@@ -192,6 +191,12 @@ def _descriptor(mn_major: bool, shared: SharedTile, axis: str, i: Instruction, s
         else:
             terms.append(f"k / {per_panel} * {shared.panel_bytes >> 4} + k % {per_panel} * 2")
     return " + ".join(terms)
+
+
+def descriptor_name(shared: SharedTile, axis: str) -> str:
+    """C name of the descriptor of a tile for products whose rows or columns are `axis`: a tile that is read along its
+    rows by one product and across them by another has two."""
+    return f"{shared.base}_desc" + ("_across" if shared.column_axis == axis else "")
 
 
 def descriptor_base(shared: SharedTile, axis: str, worker: str) -> str:

@@ -16,7 +16,7 @@ from threadloom.sched.semantics import Places as Whole
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
 from threadloom.targets.cuda.copy import TensorFacts
-from threadloom.targets.cuda.dot import descriptor_base, worker_rows
+from threadloom.targets.cuda.dot import descriptor_base, descriptor_name, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.issue import emit_ready_scalars
@@ -306,7 +306,7 @@ def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
             (dot.column_operand, dot.n_axis, dot.n),
         ):
             shared = plan.shared_tile(value.name)
-            name = f"{shared.base}_desc" if shared else ""
+            name = descriptor_name(shared, axis) if shared else ""
             if shared and name not in scope.names:
                 scope.names.add(name)
                 w.line(f"const u64 {name} = {descriptor_base(shared, axis, worker_rows(shared, axis, size))};")
