@@ -51,8 +51,9 @@ def read(text: str) -> Shipped:
 @lru_cache(maxsize=16)
 def shipped(device: str) -> Shipped:
     """The plans for `device`."""
-    name = "".join(ch for ch in device if ch.isalnum() or ch in "-_")
-    file = resources.files("threadloom").joinpath("plans", f"{name}.json")
+    if not all(ch.isalnum() or ch in "-_" for ch in device):
+        return Shipped()
+    file = resources.files("threadloom").joinpath("plans", f"{device}.json")
     try:
         return read(file.read_text(encoding="utf-8"))
     except OSError:

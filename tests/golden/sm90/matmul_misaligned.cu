@@ -1,0 +1,217 @@
+// matmul for h200, planned by joint:greedy
+// tiles: m 64, n 16, k 128; 1 workers, 256 threads, 134288 bytes of shared memory
+// loop 1: one iteration every 320 cycles, 2 stages (predicted)
+#include "sm90.cuh"
+
+LOOM_DEVICE void mma_m64n16k16_f16_k_mn(float* d, u64 a, u64 b, i32 accumulate) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %10, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 1;\n}"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+    : "l"(a), "l"(b), "r"(accumulate));
+}
+
+extern "C" __global__ void __launch_bounds__(256, 1)
+matmul(const __grid_constant__ TensorMap map_bias, const __grid_constant__ TensorMap map_store_out, const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, const u16* __restrict__ b, const i64 b_stride0, const i64 b_stride1, const i32 dim_K, const i32 dim_M, const i32 dim_N) {
+extern __shared__ __align__(1024) u8 raw[];
+const u32 smem = smem_address(raw);
+if (smem % 1024) __trap();  // swizzled tiles would be scrambled
+const u32 smem_a = smem + 0;  // 4 slots of 64 x 128 f16, swizzle-128
+const u32 smem_b = smem + 65536;  // 4 slots of 128 x 16 f16, swizzle-128
+const u32 smem_bias = smem + 131072;  // 1 slots of 16 f32, row
+const u32 smem_t_4 = smem + 132096;  // staged results of 
+const u32 full_bias = smem + 134144;  // 1 barriers
+const u32 empty_bias = smem + 134152;  // 1 barriers
+const u32 full_a = smem + 134160;  // 4 barriers
+const u32 empty_a = smem + 134192;  // 4 barriers
+const u32 full_b = smem + 134224;  // 4 barriers
+const u32 empty_b = smem + 134256;  // 4 barriers
+const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;
+if (threadIdx.x == 0) {
+  barrier_init(full_bias + 0, 1);
+  barrier_init(empty_bias + 0, 4);
+  barrier_init(full_a + 0, 4);
+  barrier_init(full_a + 8, 4);
+  barrier_init(full_a + 16, 4);
+  barrier_init(full_a + 24, 4);
+  barrier_init(empty_a + 0, 4);
+  barrier_init(empty_a + 8, 4);
+  barrier_init(empty_a + 16, 4);
+  barrier_init(empty_a + 24, 4);
+  barrier_init(full_b + 0, 4);
+  barrier_init(full_b + 8, 4);
+  barrier_init(full_b + 16, 4);
+  barrier_init(full_b + 24, 4);
+  barrier_init(empty_b + 0, 4);
+  barrier_init(empty_b + 8, 4);
+  barrier_init(empty_b + 16, 4);
+  barrier_init(empty_b + 24, 4);
+  barrier_init_done();
+}
+__syncthreads();
+const i32 tiles_m = ceil_div(dim_M, 64);
+const i32 tiles_n = ceil_div(dim_N, 16);
+const i32 tiles = tiles_m * tiles_n;
+if (group == 0) {
+  // producer
+  shrink_registers<80>();
+  const u32 staged_t_4 = smem_t_4;
+  const bool elected = warp_in_group == 0 && lane == 0;  // feeds the copy engine
+  Ring<1> ring_0_1_0;
+  Ring<4> ring_1_4_0;
+  for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    i32 rest = tile;
+    i32 plane = tiles_m * tiles_n;
+    i32 in_plane = rest % plane;
+    rest /= plane;
+    // 16 tiles of m are visited together: both operands stay in L2
+    const i32 band = in_plane / (16 * tiles_n);
+    const i32 height = min(16, tiles_m - band * 16);
+    const i32 in_band = in_plane - band * 16 * tiles_n;
+    const i32 index_m = band * 16 + in_band % height;
+    const i32 index_n = in_band / height;
+    const i32 m_at = index_m * 64;
+    const i32 n_at = index_n * 16;
+    const i32 count_2 = ceil_div(dim_K, 128);
+    for (i32 t_2 = 0; t_2 < count_2; t_2++) {
+      const i32 k_at = (t_2) * 128;
+      barrier_wait(empty_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 3);  // slot-free: dot_acc -> load_a (a)
+      // load_a: a
+      #pragma unroll 2
+      for (int i = 0; i < 64; i += 8) {
+        const u32 row = (lane / 16) + (warp_in_group) * 2 + (i / 8) * 8, column = (lane) % 16 * 8 + (i) % 8;
+        u16 piece[8];
+        #pragma unroll
+        for (int e = 0; e < 8; e++) {
+          piece[e] = (u32)(m_at + (lane / 16) + (warp_in_group) * 2 + ((i + e) / 8) * 8) < (u32)dim_M && (u32)(k_at + (lane) % 16 * 8 + ((i + e)) % 8) < (u32)dim_K && m_at + (lane / 16) + (warp_in_group) * 2 + ((i + e) / 8) * 8 < dim_M && k_at + (lane) % 16 * 8 + ((i + e)) % 8 < dim_K ? a[(i64)(m_at + (lane / 16) + (warp_in_group) * 2 + ((i + e) / 8) * 8) * a_stride0 + (i64)(k_at + (lane) % 16 * 8 + ((i + e)) % 8) * a_stride1] : (u16)0;
+        }
+        write_shared<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), piece);
+      }
+      fence_to_async();  // dependence: load_a -> dot_acc (a)
+      __syncwarp();
+      if (lane == 0) barrier_arrive(full_a + 8 * ring_1_4_0.slot);  // dependence: load_a -> dot_acc (a)
+      barrier_wait(empty_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 5);  // slot-free: dot_acc -> load_b (b)
+      // load_b: b
+      #pragma unroll 2
+      for (int i = 0; i < 64; i += 8) {
+        const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 16, column = (lane) % 8 * 8 + (i) % 8;
+        u16 piece[8];
+        #pragma unroll
+        for (int e = 0; e < 8; e++) {
+          piece[e] = (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + ((i + e) / 8) * 16) < (u32)dim_K && (u32)(n_at + (lane) % 8 * 8 + ((i + e)) % 8) < (u32)dim_N && k_at + (lane / 8) + (warp_in_group) * 4 + ((i + e) / 8) * 16 < dim_K && n_at + (lane) % 8 * 8 + ((i + e)) % 8 < min(dim_N, n_at + 16) ? b[(i64)(k_at + (lane / 8) + (warp_in_group) * 4 + ((i + e) / 8) * 16) * b_stride0 + (i64)(n_at + (lane) % 8 * 8 + ((i + e)) % 8) * b_stride1] : (u16)0;
+        }
+        write_shared<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), piece);
+      }
+      fence_to_async();  // dependence: load_b -> dot_acc (b)
+      __syncwarp();
+      if (lane == 0) barrier_arrive(full_b + 8 * ring_1_4_0.slot);  // dependence: load_b -> dot_acc (b)
+      ring_1_4_0.advance();
+    }
+    barrier_wait(empty_bias, ring_0_1_0.phase ^ 1, 1);  // slot-free: vector_t -> load_bias (bias)
+    // load_bias: bias
+    if (elected) barrier_expect(full_bias, 64);
+    if (elected) bulk_load(smem_bias, &map_bias, full_bias, n_at);
+    ring_0_1_0.advance();
+  }
+}
+else if (group == 1) {
+  // worker0
+  grow_registers<240>();
+  constexpr i32 worker = 0;
+  const u32 staged_t_4 = smem_t_4;
+  const u64 smem_a_desc = descriptor_k_major(smem_a);
+  const u64 smem_b_desc_across = descriptor_mn_major(smem_b, 16384);
+  Ring<1> ring_0_1_0;
+  Ring<4> ring_1_4_0;
+  Ring<4> ring_1_4_1;
+  for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    i32 rest = tile;
+    i32 plane = tiles_m * tiles_n;
+    i32 in_plane = rest % plane;
+    rest /= plane;
+    // 16 tiles of m are visited together: both operands stay in L2
+    const i32 band = in_plane / (16 * tiles_n);
+    const i32 height = min(16, tiles_m - band * 16);
+    const i32 in_band = in_plane - band * 16 * tiles_n;
+    const i32 index_m = band * 16 + in_band % height;
+    const i32 index_n = in_band / height;
+    const i32 m_at = index_m * 64;
+    const i32 n_at = index_n * 16;
+    float acc[8];
+    // vector_acc: acc
+    const float c = 0.0f;
+    #pragma unroll
+    for (int i = 0; i < 8; i++) {
+      acc[i] = c;
+    }
+    const i32 count_2 = ceil_div(dim_K, 128);
+    for (i32 t_2 = 0; t_2 < count_2; t_2++) {
+      const i32 k_at = (t_2) * 128;
+      const i32 k_at_2 = (t_2 - 1) * 128;
+      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_a -> dot_acc (a)
+      barrier_wait(full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_b -> dot_acc (b)
+      // dot_acc: acc.2
+      mma_fence();
+      #pragma unroll
+      for (int k = 0; k < 8; k++) {
+        mma_m64n16k16_f16_k_mn(acc, smem_a_desc + ring_1_4_0.slot * 1024 + k / 4 * 512 + k % 4 * 2, smem_b_desc_across + ring_1_4_0.slot * 1024 + k * 128, 1);
+      }
+      mma_commit();
+      mma_wait<1>();  // slot-free: dot_acc -> load_a (a)
+      if (t_2 >= 1) {
+        if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
+      }
+      if (t_2 >= 1) {
+        if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b (b)
+      }
+      ring_1_4_0.advance();
+      if (t_2 >= 1) ring_1_4_1.advance();
+    }
+    if (count_2 > 0) {
+      // epilogue 0
+      {
+        const i32 k_at = (count_2 - 1) * 128;
+        mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
+        if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
+        if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b (b)
+        ring_1_4_1.advance();
+      }
+    }
+    mma_wait<0>();  // dependence: dot_acc -> vector_t (acc)
+    pin(acc);
+    barrier_wait(full_bias, ring_0_1_0.phase, 0);  // dependence: load_bias -> vector_t (bias)
+    if (lane == 0) store_wait_read<0>();  // slot-free: store_out -> vector_t (t.4, 1 iterations earlier)
+    __syncwarp();
+    // vector_t: t.4
+    float bias_2[4];
+    #pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+      const u32 piece_row = 0, piece_column = (lane) % 4 * 2 + (i) % 2 + (i / 2) * 8;
+      float piece[2];
+      read_shared<8>(piece, smem_bias + piece_row * 64 + (piece_column) * 4);
+      #pragma unroll
+      for (int e = 0; e < 2; e++) bias_2[i + e] = piece[e];
+    }
+    float t_3[8];
+    #pragma unroll
+    for (int i = 0; i < 8; i++) {
+      const float t_2_2 = acc[i] + bias_2[(i) % 2 + (i / 4) * 2];
+      t_3[i] = fmax_nan(t_2_2, c);
+    }
+    u32 t_4_packed[4];
+    #pragma unroll
+    for (int i = 0; i < 4; i++) t_4_packed[i] = pack_f16(t_3[2 * i], t_3[2 * i + 1]);
+    stage_box<16>(staged_t_4 + warp_in_group * 512, t_4_packed);
+    __syncwarp();
+    if (lane == 0) barrier_arrive(empty_bias);  // slot-free: vector_t -> load_bias (bias)
+    fence_to_async();  // dependence: vector_t -> store_out (t.4)
+    // store_out
+    __syncwarp();
+    if (lane == 0) {
+      bulk_store(&map_store_out, staged_t_4 + warp_in_group * 512, n_at, m_at + 0 + warp_in_group * 16);
+      store_commit();
+    }
+    ring_0_1_0.advance();
+  }
+  if (lane == 0) store_wait_read<0>();  // the sources must outlive the stores' reads
+}
+}
