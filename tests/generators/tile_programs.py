@@ -39,11 +39,6 @@ class Program:
     reduction_length: int
     features: Counter[str]
 
-    def dtypes(self) -> list[str]:
-        """The float dtypes that values are rounded to on the way."""
-        words = {word for feature in self.features for word in feature.split()}
-        return [name for name in ALL if (name in words and ALL[name].is_float) or name == "f32"]  # f32: accumulators
-
 
 @dataclass(frozen=True, slots=True)
 class Var:

@@ -10,6 +10,7 @@ from cpu_run import run_compiled
 from generators.tile_programs import WIDE, program
 
 import threadloom as tl
+from threadloom.comparison import tolerance
 from threadloom.targets.cpu.host import host_cpu
 from threadloom.targets.cpu.schedule import AVX2, AVX512
 from threadloom.tolerance import bound, worst_error
@@ -33,10 +34,9 @@ def check(seed: int, tiles: dict[str, int] | None, width: str) -> None:
     p = program(seed)
     exact = p.kernel.interpret(**p.arguments, exact=True)
     call = p.kernel.bind(**p.arguments)
-    dtype = call.kernel.tensors[-1].dtype.name
-    lowest = max((dtype, *p.dtypes()), key=lambda d: bound(d, 1))
     got = run_compiled(call, target, tiles=p.tiles if tiles is None else tiles)[-1]
-    assert worst_error(got, exact) <= bound(lowest, p.reduction_length, 4.0), p.text
+    allowed = tolerance(call.kernel, call.dims, call.kernel.tensors[-1].dtype, exact)
+    assert worst_error(got, exact) <= allowed, p.text
 
 
 @pytest.mark.parametrize("seed", [*range(QUICK), *range(WIDE, WIDE + QUICK_WIDE)])
