@@ -235,3 +235,15 @@ def test_transposed_tensors_are_copied_in_bulk_only_from_multiples_of_16_bytes()
     assert rows % 4 == 0 or "map_x" not in {name for name, _ in made.source.maps}
     straight = dict(given, x=launch.DeviceTensor(256, (128, 256), (256, 1)))
     assert "map_x" in {name for name, _ in launch.kernel_for(kernel, dims, straight).source.maps}
+
+
+def test_an_empty_compiler_log_is_not_written_into_an_object_that_python_shares():
+    """NVRTC writes a 0 into the buffer; into the one b" " of the process it made later source lose its spaces."""
+    from types import SimpleNamespace
+
+    from threadloom.targets.cuda import nvrtc
+
+    given = []
+    fake = SimpleNamespace(nvrtcGetProgramLogSize=lambda p: (0, 1), nvrtcGetProgramLog=lambda p, b: given.append(b))
+    assert nvrtc._log(fake, None) == ""
+    assert len(given[0]) > 1 and bytes([32]) == b"\x20" and ord(compile("' '", "", "eval").co_consts[0]) == 32

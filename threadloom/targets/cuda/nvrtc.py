@@ -105,7 +105,7 @@ def compile_source(source: str, arch: str, name: str = "kernel.cu", defines: tup
 
 def _log(nvrtc, program) -> str:
     _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    text = b" " * size
+    text = bytes(size + 2)  # written in place, so never one of Python's shared objects, which b" " is
     nvrtc.nvrtcGetProgramLog(program, text)
     return text.rstrip(b"\x00 ").decode(errors="replace")
 
