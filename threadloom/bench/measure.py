@@ -17,7 +17,8 @@ from pathlib import Path
 
 JIFFY_S = 0.01
 QUIET_CORES = 0.15  # what others may use of the machine during a burst, in cores
-BURST_S = 0.03
+WARM_S = 0.04  # before a burst: woken threads may share a processor for some milliseconds
+BURST_S = 0.06
 WAIT_S = 0.3  # between looks at a machine that is not quiet
 
 
@@ -83,7 +84,9 @@ def alternate(
 
 def _burst(function: Callable[[], object], samples: _Samples) -> float | None:
     """Run for a moment; the best time, None where somebody disturbed it."""
-    function()
+    began = time.perf_counter()
+    while time.perf_counter() - began < WARM_S:
+        function()
     began, busy, own = time.perf_counter(), _busy_s(), time.process_time()
     times: list[float] = []
     while len(times) < 3 or time.perf_counter() - began < BURST_S:
