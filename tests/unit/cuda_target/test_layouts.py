@@ -38,7 +38,7 @@ def places(layout: Layout, axes: tuple[str, ...]) -> dict[tuple[int, int, int], 
     return found
 
 
-@pytest.mark.parametrize(("m", "n"), [(64, 8), (64, 176), (128, 64), (192, 16)])
+@pytest.mark.parametrize(("m", "n"), [(64, 8), (64, 176), (192, 16)])
 def test_accumulators_are_wgmmas(m: int, n: int):
     layout = accumulator("m", "n", m, n)
     per_block = n // 2
@@ -113,7 +113,7 @@ def test_shared_tiles_are_panels_of_128_bytes():
 # ---------------------------------------------------------------- staging
 
 
-@pytest.mark.parametrize(("m", "n", "room"), [(64, 64, 0), (128, 96, 0), (128, 256, 0), (128, 256, 2)])
+@pytest.mark.parametrize(("m", "n", "room"), [(64, 64, 0), (128, 96, 0), (128, 128, 2)])
 def test_staging_boxes_hold_every_element_once(m: int, n: int, room: int):
     layout = accumulator("m", "n", m, n)
     box = 16 * next(w for w in (64, 32, 16) if n % w == 0) * 2
