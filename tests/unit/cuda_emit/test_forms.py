@@ -100,6 +100,22 @@ def test_a_walked_axis_keeps_what_it_does_not_change():
 
 
 @tl.kernel
+def rotate(
+    x: tl.Tensor["S", "D", tl.f32], cos: tl.Tensor["S", "D // 2", tl.f32]
+) -> tl.Tensor["S", "D", tl.f32]:
+    for s, d in tl.grid("S", "D"):
+        half = tl.dim("D") // 2
+        out[s, d] = x[s, d] * cos[s, d % half] + tl.where(d < half, -x[s, d + half], x[s, d - half])
+
+
+def test_gathers_compute_their_own_indices():
+    """Found with a stranger's rotary embedding: the index of `cos` was in no registers."""
+    text = source_of(rotate.bind(np.zeros((64, 128), np.float32), np.zeros((64, 64), np.float32)))
+    gather = text[text.index("// gather_cos") :]
+    assert gather.index("floor_mod(") < gather.index("cos[(i64)(")
+
+
+@tl.kernel
 def largest(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", tl.i64]:
     for m in tl.grid("M"):
         n = tl.axis("N")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threadloom.targets.cuda.dot import DotPlan
 from threadloom.targets.cuda.layout import Layout, rows, uniform
 from threadloom.targets.cuda.unsupported import no_code
-from threadloom.targets.cuda.vector import operands
+from threadloom.targets.cuda.vector import operands, subscript_values
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile import ops as tile
 
@@ -95,6 +95,9 @@ def _through(known: dict[str, Layout], op: tile.Op, extents: Extents) -> bool:
             if op.arg.name in known and op.result.name not in known:
                 known[op.result.name] = known[op.arg.name].without(op.axis)
                 changed = True
+        case tile.Load() if op.result.name in known:
+            for index in subscript_values(op.subscripts):
+                changed |= _offer(known, index, known[op.result.name])
         case tile.Scan():
             for a, b in ((op.arg, op.result), (op.result, op.arg)):
                 if a.name in known:

@@ -16,7 +16,7 @@ from threadloom.targets.cuda.registers import InShared, Registers
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
-from threadloom.targets.cuda.unsupported import located
+from threadloom.targets.cuda.unsupported import located, no_code
 from threadloom.targets.cuda.zero_tail import emit_zero_tail
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
@@ -73,10 +73,14 @@ def _load(
     if shared is None:
         held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         with w.block(f"if ({condition})") if condition else nullcontext():
+            _emit_indices(e, task, op)
             copy.emit_load(e.scope, op, facts, held)
         return
     if instr.method is not Method.BULK_COPY:
         slot = e.slot(loop.id, shared.slots, instr.stage)
+        if any(o.result.type.axes for o in task.ops if o is not op):
+            why = "its indices are computed where an operand of a product is filled"
+            raise no_code(f"the gather from {op.tensor}", why, op.loc)
         with w.block(f"if ({condition})") if condition else nullcontext():
             emit_fill_shared(e.scope, op, facts, shared, slot)
         return
@@ -98,6 +102,15 @@ def _load(
         copy.emit_bulk_load(e.scope, op, facts, shared, e.plan.map_name(task.name), slot, entry)
     if not others:
         w.line(f"else {e.one_thread}barrier_arrive({entry});  // nothing to load: the phase completes all the same")
+
+
+def _emit_indices(e: RoleEmitter, task: STask, op: tile.Load) -> None:
+    """The index computations among a gather's own operations."""
+    known = e.scope.registers
+    own = tuple(o for o in task.ops if o is not op and (o.result.type.axes or o.result.name not in known))
+    if own:
+        wanted = frozenset(v.name for v in vector.subscript_values(op.subscripts))
+        vector.emit_vector(e.scope, own, e.plan.layouts, wanted)
 
 
 def slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:

@@ -162,6 +162,9 @@ template <typename T> LOOM_DEVICE T floor_mod(T a, T b) {
   T r = b == 0 ? 0 : a % b;
   return r + ((r != 0 && ((r < 0) != (b < 0))) ? b : 0);
 }
+// Of an extent, which is a 32-bit parameter, and a 64-bit index.
+LOOM_DEVICE i64 floor_div(i64 a, i64 b) { return floor_div<i64>(a, b); }
+LOOM_DEVICE i64 floor_mod(i64 a, i64 b) { return floor_mod<i64>(a, b); }
 
 // ---------------------------------------------------------------- clocks
 
