@@ -10,8 +10,8 @@
 | a * b + c                  | one rounding           | as the flags say     | -ffp-contract=fast-honor-pragmas     |
 
 Must run before any LLVM pass: the first constant folding already exploits poison. Works on text, line by line, because
-clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The rows with a flag of clang's are
-in front.py.
+clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The rows with a flag of
+clang's are in front.py.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _DIVIDE = re.compile(
     re.MULTILINE,
 )
 _NARROW = re.compile(
-    rf"^  (?P<name>{_NAME}) = (?P<tail>tail )?call i(?P<bits>8|16) @llvm\.fpto(?P<sign>[su])i\.sat\.i(?:8|16)\.(?P<float>f\d+)"
-    r"\((?P<operand>[^)]*)\)(?P<attributes> #\d+)?(?P<rest>.*)$",
+    rf"^  (?P<name>{_NAME}) = (?:tail )?call i(?P<bits>8|16) @llvm\.fpto(?P<sign>[su])i\.sat\.i(?:8|16)\."
+    r"(?P<float>f\d+)\((?P<operand>[^)]*)\)(?P<attributes> #\d+)?(?P<rest>.*)$",
     re.MULTILINE,
 )
 _TYPES = {"f16": "half", "f32": "float", "f64": "double"}

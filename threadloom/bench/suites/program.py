@@ -62,8 +62,8 @@ _NOTHING_WRONG = re.compile(
     re.IGNORECASE,
 )
 _SAYS_RIGHT = re.compile(
-    r"\bpass(?:ed)?\b|\bsuccess(?:ful(?:ly)?)?\b|\bcorrect\b|\bverified\b|\bverification (?:ok|succe)|\bmatch(?:es)?\b"
-    r"|\bno errors?\b|\bvalid\b|\bOK\b",
+    r"(?<!be )\bpass(?:ed)?\b|\bsuccess(?:ful(?:ly)?)?\b|\bcorrect\b|\bverified\b|\bverification (?:ok|succe)"
+    r"|\bmatch(?:es)?\b|\bno errors?\b|\bvalid\b|\bOK\b",
     re.IGNORECASE,
 )
 

@@ -23,6 +23,9 @@ ABOUT = (
 )
 _HOME = "H=$(loom cuda-home) && export PATH=$H/bin:$PATH LIBRARY_PATH=$H/lib64 LD_LIBRARY_PATH=$H/lib64 && "
 _MAKE = _HOME + "make CUDA_DIR=$H CUDA_LIB_DIR=$H/lib64 "
+# Programs that seed their random numbers by the time get the same time on both sides.
+_CLOCK = "LD_PRELOAD=../../clock.so "
+_CLOCK_SOURCE = "#include <time.h>\ntime_t time(time_t* p) { if (p) *p = 12345; return 12345; }\n"
 _TWIN_LIMITS = Limits(cpu_s=120)
 
 
@@ -58,6 +61,7 @@ def _program(
             data.unlink()
         if not data.exists():
             data.symlink_to(shared)
+        _support(tree)
 
     def judge(place: Path, outcomes: list[Outcome]) -> tuple[str, str]:
         match check:
@@ -71,6 +75,17 @@ def _program(
         return (WRONG, wrong) if wrong else (PASS, check.__doc__ or "")
 
     return Program(name, folder, (build,), (_HOME + command,), judge, prepare)
+
+
+def _support(tree: Path) -> None:
+    """What stands beside the programs: the clock, and where the system has no GLEW an empty header: none is used."""
+    if not (tree / "clock.so").exists():
+        (tree / "clock.c").write_text(_CLOCK_SOURCE)
+        run(["gcc", "-shared", "-fPIC", "clock.c", "-o", "clock.so"], tree, _TWIN_LIMITS)
+    header = tree / "headers" / "GL" / "glew.h"
+    if not Path("/usr/include/GL/glew.h").exists() and not header.exists():
+        header.parent.mkdir(parents=True)
+        header.write_text("")
 
 
 def _against_twin(twin: Twin, checkout: Path, place: Path, folder: str, outcomes: list[Outcome]) -> tuple[str, str]:
@@ -163,27 +178,26 @@ _TABLE: dict[str, tuple] = {
         _HOME + "make TESTING=Y",
         "./pavle ../../data/huffman/test1024_H2.206587175259.in",
         ("huffman/test1024_H2.206587175259.in",),
+        checks.vectors_match,
     ),
-    "hybridsort": ("cuda/hybridsort", _MAKE + "VERIFY=Y", "./hybridsort r"),
+    "hybridsort": ("cuda/hybridsort", _HOME + "CPATH=../../headers make VERIFY=Y CUDA_DIR=$H", "./hybridsort r"),
     "kmeans": (
         "cuda/kmeans",
         _MAKE,
         "./kmeans -o -i ../../data/kmeans/kdd_cup",
         ("kmeans/kdd_cup",),
-        Twin(
-            "kmeans/kmeans_openmp",
-            "make",
-            "./kmeans -n 2 -o -i ../../../data/kmeans/kdd_cup",
-            checks.close_output(": ", 5e-2, 0.02),
-        ),
+        checks.cluster_centres,
     ),
     "lavaMD": (
         "cuda/lavaMD",
         _MAKE + "OUTPUT=Y",
-        "./lavaMD -boxes1d 6",
+        _CLOCK + "./lavaMD -boxes1d 6",
         (),
         Twin(
-            "lavaMD", "make OUTPUT=Y", "./lavaMD -cores 2 -boxes1d 6", checks.close_files(("result.txt",), 1e-4, 2e-6)
+            "lavaMD",
+            "make OUTPUT=Y",
+            _CLOCK + "./lavaMD -cores 2 -boxes1d 6",
+            checks.close_files(("result.txt",), 1e-4, 2e-6),
         ),
     ),
     "leukocyte": (
@@ -193,7 +207,7 @@ _TABLE: dict[str, tuple] = {
         ("leukocyte/testfile.avi",),
         Twin(
             "leukocyte",
-            "cd OpenMP && make OUTPUT=Y",
+            "cd OpenMP && make OUTPUT=Y CC='gcc -no-pie -fno-pie'",
             "./OpenMP/leukocyte 2 2 ../../data/leukocyte/testfile.avi",
             checks.close_output("Cells detected", 0, 0),
         ),
@@ -235,16 +249,26 @@ _TABLE: dict[str, tuple] = {
     "particlefilter_naive": (
         "cuda/particlefilter",
         _MAKE + "naive",
-        "./particlefilter_naive -x 128 -y 128 -z 10 -np 1000",
+        _CLOCK + "./particlefilter_naive -x 128 -y 128 -z 10 -np 1000",
         (),
-        Twin("particlefilter", "make openmp", "./particle_filter -x 128 -y 128 -z 10 -np 1000", checks.same_track),
+        Twin(
+            "particlefilter",
+            "make openmp",
+            _CLOCK + "./particle_filter -x 128 -y 128 -z 10 -np 1000",
+            checks.same_track,
+        ),
     ),
     "particlefilter_float": (
         "cuda/particlefilter",
         _MAKE + "float",
-        "./particlefilter_float -x 128 -y 128 -z 10 -np 1000",
+        _CLOCK + "./particlefilter_float -x 128 -y 128 -z 10 -np 1000",
         (),
-        Twin("particlefilter", "make openmp", "./particle_filter -x 128 -y 128 -z 10 -np 1000", checks.same_track),
+        Twin(
+            "particlefilter",
+            "make openmp",
+            _CLOCK + "./particle_filter -x 128 -y 128 -z 10 -np 1000",
+            checks.same_track,
+        ),
     ),
     "pathfinder": (
         "cuda/pathfinder",
@@ -256,9 +280,9 @@ _TABLE: dict[str, tuple] = {
     "srad_v1": (
         "cuda/srad/srad_v1",
         _MAKE,
-        "./srad 20 0.5 502 458",
+        "./srad 20 0.5 512 512",
         ("srad/image.pgm",),
-        Twin("srad/srad_v1", "make", "./srad 20 0.5 502 458 2", checks.close_files(("image_out.pgm",), 0, 1.01)),
+        Twin("srad/srad_v1", "make", "./srad 20 0.5 512 512 2", checks.close_files(("image_out.pgm",), 0, 1.01)),
     ),
     "srad_v2": (
         "cuda/srad/srad_v2",

@@ -136,6 +136,28 @@ def hotspot(folder: Path, output: str) -> str:
     return differing(written, temperature.ravel(), 1e-5, 0)
 
 
+def cluster_centres(folder: Path, output: str) -> str:
+    """NumPy's k-means from the same first centres, for as many iterations"""
+    points = np.loadtxt(folder.parents[1] / "data" / "kmeans" / "kdd_cup")[:, 1:]
+    count = len(points)
+    order, centres = np.arange(count), []
+    for i in range(5):  # the program's own selection: the i-th point, and the last one takes its place
+        centres.append(points[order[i]])
+        order[i] = order[count - 1 - i]
+    centres = np.array(centres)
+    for _ in range(int(re.search(r"iterated (\d+) times", output)[1])):
+        distances = (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)
+        member = distances.argmin(1)
+        centres = np.array([points[member == k].mean(0) for k in range(5)])
+    printed = numbers("\n".join(line.split(":")[1] for line in output.splitlines() if re.match(r"\d: ", line)))
+    return differing(printed, centres.ravel(), 1e-4, 0.02)
+
+
+def vectors_match(folder: Path, output: str) -> str:
+    """its own check: the decoded stream is the input"""
+    return "" if "vectors are matching" in output else "it does not say that vectors match"
+
+
 def nearest(folder: Path, output: str) -> str:
     """NumPy's distances of all records"""
     places = []

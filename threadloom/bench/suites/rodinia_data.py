@@ -171,7 +171,7 @@ def cell_parameters(path: Path) -> None:
 
 
 def video(frames: int, rows: int, columns: int, radius: float) -> Callable[[Path], None]:
-    """An uncompressed 8-bit AVI: dark rings (cells, or pieces of a heart's wall) drift over a noisy background."""
+    """An uncompressed 8-bit AVI: dark rings (cells) drift over a noisy background."""
 
     def make(path: Path) -> None:
         rng = _rng("video" + path.name)
@@ -185,6 +185,21 @@ def video(frames: int, rows: int, columns: int, radius: float) -> Callable[[Path
                 distance = np.hypot(y - cy, x - cx)
                 picture -= 70 * np.exp(-(((distance - radius) / 2.0) ** 2))
             pictures.append(np.clip(picture, 0, 255).astype(np.uint8).tobytes())
+        path.write_bytes(_avi(pictures, rows, columns))
+
+    return make
+
+
+def moving_texture(frames: int, rows: int, columns: int) -> Callable[[Path], None]:
+    """An uncompressed 8-bit AVI of a smooth random texture that moves by a pixel a frame, so that it can be tracked."""
+
+    def make(path: Path) -> None:
+        texture = _rng("texture").normal(0, 1, (rows + frames, columns + frames))
+        for axis in (0, 1):
+            for _ in range(3):
+                texture = texture + np.roll(texture, 1, axis) + np.roll(texture, -1, axis)
+        texture = np.clip(128 + 45 * texture / texture.std(), 0, 255).astype(np.uint8)
+        pictures = [texture[f : f + rows, f : f + columns].tobytes() for f in range(frames)]
         path.write_bytes(_avi(pictures, rows, columns))
 
     return make
@@ -243,7 +258,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "mummergpu/NC_003997_q100bp.fna": query_sequences,
     "myocyte/y.txt": cell_state,
     "myocyte/params.txt": cell_parameters,
-    "heartwall/test.avi": video(20, 656, 744, 14.0),
+    "heartwall/test.avi": moving_texture(20, 656, 744),
     "leukocyte/testfile.avi": video(10, 480, 640, 12.0),
     "dwt2d/rgb.bmp": rgb_image,
     **{f"nn/cane4_{i}.db": storms for i in range(4)},

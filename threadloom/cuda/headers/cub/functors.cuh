@@ -1,5 +1,6 @@
 /* Operators of CUB, and small types. */
 #pragma once
+#include <algorithm> /* CUB includes it, and its users rely on that */
 #include <loom/prelude.h>
 #define CUB_NS_QUALIFIER ::cub
 #define CUB_MIN(a, b) ((b) < (a) ? (b) : (a))

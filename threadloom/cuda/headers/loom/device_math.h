@@ -24,13 +24,66 @@ template <class T, class U> struct __loom_mixed { static constexpr bool value = 
 template <> struct __loom_mixed<float, float> { static constexpr bool value = false; };
 template <> struct __loom_mixed<double, double> { static constexpr bool value = false; };
 
+/* Where the C library's double functions are further off than CUDA's (1 ulp): its result and a correction. */
+LOOM_DEVICE double __loom_cbrt(double x) {
+#pragma clang fp contract(off)
+  double y = __builtin_cbrt(x), square = y * y, cube = square * y;
+  if (x == 0 || !__builtin_isfinite(cube)) return y;
+  double below = __builtin_fma(square, y, -cube) + __builtin_fma(y, y, -square) * y;
+  return y - ((cube - x) + below) / (3 * square);
+}
+LOOM_DEVICE double __loom_rsqrt(double x) {
+#pragma clang fp contract(off)
+  double y = 1.0 / __builtin_sqrt(x), square = y * y;
+  double off = __builtin_fma(-x, square, 1.0) - x * __builtin_fma(y, y, -square);
+  return off == off && square != 0 ? __builtin_fma(y, 0.5 * off, y) : y;
+}
+/* 10^x = 2^n * exp(r ln 10), with n log10(2) taken off x exactly. */
+LOOM_DEVICE double __loom_exp10(double x) {
+#pragma clang fp contract(off)
+  double bounded = x < -400 ? -400 : x > 400 ? 400 : x, n = __builtin_rint(bounded * 3.321928094887362);
+  if (bounded == __builtin_rint(bounded) && bounded >= -22 && bounded <= 22) return __builtin_exp10(bounded);
+  double whole = n * 0.3010299956639812, apart = bounded - whole, under = __builtin_fma(n, 0.3010299956639812, -whole);
+  double r = apart - under, lost = (apart - r) - under + n * 2.8037281277851704e-18;
+  double t = r * 2.302585092994046, grown = __builtin_expm1(t);
+  double below = __builtin_fma(r, 2.302585092994046, -t) + r * -2.1707562233822494e-16 + lost * 2.302585092994046;
+  double value = 1.0 + (grown + __builtin_fma(grown, below, below));
+  return x != x ? x : __builtin_ldexp(value, (int)n);
+}
+/* Its series up to 0.35, beyond that expm1(2x) / (expm1(2x) + 2) with what rounding the sum loses. */
+LOOM_DEVICE double __loom_tanh(double x) {
+#pragma clang fp contract(off)
+  double size = __builtin_fabs(x);
+  if (size < 0.35) {
+    constexpr double c[] = {
+        -0.3333333333333333, 0.13333333333333333, -0.05396825396825397, 0.021869488536155203,
+        -0.008863235529902197, 0.003592128036572481, -0.0014558343870513183, 0.000590027440945586,
+        -0.00023912911424355248, 9.691537956929451e-05, -3.927832388331683e-05, 1.5918905069328964e-05,
+        -6.451689215655431e-06, 2.6147711512907546e-06};
+    double square = x * x, sum = c[13];
+    for (int i = 12; i >= 0; --i) sum = __builtin_fma(sum, square, c[i]);
+    return __builtin_fma(x * square, sum, x);
+  }
+  if (!(size < 22)) return x != x ? x : __builtin_copysign(1.0, x);
+  double t = __builtin_expm1(2 * size), under = t + 2, lost = t > 2 ? 2 - (under - t) : t - (under - 2);
+  double ratio = t / under;
+  ratio += (__builtin_fma(-ratio, under, t) - ratio * lost) / under;
+  return __builtin_copysign(ratio, x);
+}
+#define LOOM_MATH_CORRECTED(name)                                                          \
+  LOOM_DEVICE float name##f(float x) { return __builtin_##name##f(x); }                    \
+  LOOM_DEVICE double name(double x) { return __loom_##name(x); }                           \
+  LOOM_DEVICE float name(float x) { return __builtin_##name##f(x); }                       \
+  template <class T, __loom_if<__is_integral(T)> = 0>                                      \
+  LOOM_DEVICE double name(T x) { return __loom_##name((double)x); }
+
 LOOM_MATH_UNARY(sin) LOOM_MATH_UNARY(cos) LOOM_MATH_UNARY(tan)
 LOOM_MATH_UNARY(asin) LOOM_MATH_UNARY(acos) LOOM_MATH_UNARY(atan)
-LOOM_MATH_UNARY(sinh) LOOM_MATH_UNARY(cosh) LOOM_MATH_UNARY(tanh)
+LOOM_MATH_UNARY(sinh) LOOM_MATH_UNARY(cosh) LOOM_MATH_CORRECTED(tanh)
 LOOM_MATH_UNARY(asinh) LOOM_MATH_UNARY(acosh) LOOM_MATH_UNARY(atanh)
 LOOM_MATH_UNARY(exp) LOOM_MATH_UNARY(exp2) LOOM_MATH_UNARY(expm1)
 LOOM_MATH_UNARY(log) LOOM_MATH_UNARY(log2) LOOM_MATH_UNARY(log10) LOOM_MATH_UNARY(log1p) LOOM_MATH_UNARY(logb)
-LOOM_MATH_UNARY(sqrt) LOOM_MATH_UNARY(cbrt) LOOM_MATH_UNARY(fabs)
+LOOM_MATH_UNARY(sqrt) LOOM_MATH_CORRECTED(cbrt) LOOM_MATH_UNARY(fabs)
 LOOM_MATH_UNARY(floor) LOOM_MATH_UNARY(ceil) LOOM_MATH_UNARY(trunc) LOOM_MATH_UNARY(round)
 LOOM_MATH_UNARY(rint) LOOM_MATH_UNARY(nearbyint)
 LOOM_MATH_UNARY(erf) LOOM_MATH_UNARY(erfc) LOOM_MATH_UNARY(tgamma) LOOM_MATH_UNARY(lgamma)
@@ -94,12 +147,12 @@ LOOM_DEVICE bool signbit(double x) { return __builtin_signbit(x); }
 
 /* What CUDA has beyond C. The reciprocal roots are device-only names: newer C libraries declare rsqrt themselves. */
 LOOM_DEVICE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
-LOOM_DEVICE double rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
+LOOM_DEVICE double rsqrt(double x) { return __loom_rsqrt(x); }
 LOOM_DEVICE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
-LOOM_DEVICE float rcbrtf(float x) { return 1.0f / __builtin_cbrtf(x); }
-LOOM_DEVICE double rcbrt(double x) { return 1.0 / __builtin_cbrt(x); }
+LOOM_DEVICE float rcbrtf(float x) { return (float)(1.0 / __builtin_cbrt((double)x)); }
+LOOM_DEVICE double rcbrt(double x) { return 1.0 / __loom_cbrt(x); }
 LOOM_DEVICE float exp10f(float x) { return __builtin_exp10f(x); }
-LOOM_DEVICE double exp10(double x) { return __builtin_exp10(x); }
+LOOM_DEVICE double exp10(double x) { return __loom_exp10(x); }
 LOOM_DEVICE float sinpif(float x) { double y = __builtin_fmod((double)x, 2.0); return (float)__builtin_sin(y * 3.141592653589793); }
 LOOM_DEVICE float cospif(float x) { double y = __builtin_fmod((double)x, 2.0); return (float)__builtin_cos(y * 3.141592653589793); }
 /* Reduce to |r| <= 1/4 of a period first: the product with pi is then exact enough for CUDA's bound of 2 ulp. */
