@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +58,7 @@ class SourceOptions:
     extra: tuple[str, ...] = ()  # passed on: -fPIC -m... of -Xcompiler
     host_only: tuple[str, ...] = ()  # -fopenmp
     cwd: str | None = None
+    user_text: Callable[[bytes], bytes] | None = None  # changes what the user's own files say, once preprocessed
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,8 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
         host = [*include, *common, *_HOST, *options.host_only, *options.warnings, source]
         device = [*include, *common, *_DEVICE, *contract, source]
         with ThreadPoolExecutor(2) as pool:
-            runs = [pool.submit(_compile_side, arguments, options.cwd) for arguments in (host, device)]
+            sides = (host, device)
+            runs = [pool.submit(_compile_side, arguments, options.cwd, options.user_text) for arguments in sides]
             host_run, device_run = (run.result() for run in runs)
     for run in (host_run, device_run):
         if run.returncode:
@@ -102,12 +104,17 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
 
 
-def _compile_side(arguments: list[str], cwd: str | None) -> subprocess.CompletedProcess[str]:
-    """One pass of clang. Where what clang cannot read stands in a header, the preprocessed text is changed instead."""
+def _compile_side(
+    arguments: list[str], cwd: str | None, user_text: Callable[[bytes], bytes] | None
+) -> subprocess.CompletedProcess[str]:
+    """One pass of clang. Where what clang cannot read stands in a header, the preprocessed text is changed instead;
+    so it is where `user_text` changes something."""
     compiler = clang.find()
-    run = compiler.run(arguments, cwd)
-    if run.returncode == 0 or not _UNREADABLE.search(run.stderr):
-        return run
+    run = None
+    if user_text is None:
+        run = compiler.run(arguments, cwd)
+        if run.returncode == 0 or not _UNREADABLE.search(run.stderr):
+            return run
     *flags, source = arguments
     with tempfile.TemporaryDirectory(prefix="loom-") as folder:
         whole = Path(folder) / "whole.cu"
@@ -115,11 +122,26 @@ def _compile_side(arguments: list[str], cwd: str | None) -> subprocess.Completed
         output = options.index("-o")
         done = compiler.run([*options[:output], "-E", "-o", str(whole), *options[output + 2 :], source], cwd)
         if done.returncode:
-            return run
-        whole.write_bytes(_readable(whole.read_bytes()))
+            return run or done
+        text = whole.read_bytes()
+        whole.write_bytes(_readable(text if user_text is None else change_user_text(text, user_text)))
         prelude = flags.index("-include")
         plain = [*flags[:prelude], *flags[prelude + 2 :], "-x", "cuda-cpp-output"]
         return compiler.run([*plain, str(whole)], cwd)
+
+
+_LINE_MARKER = re.compile(rb'^# \d+ "(?:[^"\\]|\\.)*"([ \d]*)$', re.MULTILINE)
+
+
+def change_user_text(preprocessed: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """`change` applied to what line markers attribute to the user's files, not to system headers (flag 3)."""
+    parts, position, ours = [], 0, True
+    for marker in _LINE_MARKER.finditer(preprocessed):
+        piece = preprocessed[position : marker.start()]
+        parts += [change(piece) if ours else piece, marker[0]]
+        ours, position = b"3" not in marker[1].split(), marker.end()
+    rest = preprocessed[position:]
+    return b"".join([*parts, change(rest) if ours else rest])
 
 
 _UNREADABLE = re.compile(r"invalid (?:output|input) constraint|expected expression")

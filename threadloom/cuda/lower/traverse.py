@@ -130,7 +130,7 @@ def rename(op: Op, renaming: Renaming) -> Op:
 
 
 def expand(block: Block, change: Callable[[Op], Sequence[Op] | None]) -> Block:
-    """Every operation, inner ones first, replaced by what `change` gives (None keeps it); `block` itself if all stay."""
+    """Every operation, inner ones first, replaced by what `change` gives; None keeps it. `block` itself if all stay."""
     ops: list[Op] = []
     changed = False
     for old in block.ops:
