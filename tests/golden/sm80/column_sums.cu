@@ -31,12 +31,10 @@ column_sums(const float* __restrict__ x, const i64 x_stride0, const i64 x_stride
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_x: x
     const float* x_from = x + (i64)(m_at + (warp_in_group)) * x_stride0 + (i64)(n_at + (lane) * 4) * x_stride1;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 8; i += 4) {
       const u32 row = (warp_in_group) + (i / 4) * 8, column = (lane) * 4 + (i) % 4;
-      const i32 valid = (u32)(m_at + (warp_in_group) + (i / 4) * 8) < (u32)dim_M ? min(max(dim_N - (i32)(n_at + (lane) * 4 + (i) % 4), 0), 4) : 0;
-      const void* from = valid ? x_from + (i64)((i / 4) * 8) * x_stride0 + (i64)((i) % 4) * x_stride1 : x;
-      copy_async<16>(smem_x + row * 512 + (column) * 4, from, valid * 4);
+      copy_async_if<16>(smem_x + row * 512 + (column) * 4, x_from + (i64)((i / 4) * 8) * x_stride0 + (i64)((i) % 4) * x_stride1, (u32)(m_at + (warp_in_group) + (i / 4) * 8) < (u32)dim_M && n_at + (lane) * 4 + (i) % 4 < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_x -> vector_sum (x)

@@ -65,12 +65,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_q: q
     const u16* q_from = q + (i64)(b_at) * q_stride0 + (i64)(h_at) * q_stride1 + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * q_stride2 + (i64)((lane) % 8 * 8) * q_stride3;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
-      const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_SQ ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i) % 8), 0), 8) : 0;
-      const void* from = valid ? q_from + (i64)((i / 8) * 32) * q_stride2 + (i64)((i) % 8) * q_stride3 : q;
-      copy_async<16>(smem_q + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+      copy_async_if<16>(smem_q + row * 128 + ((column) * 2 ^ (row & 7) * 16), q_from + (i64)((i / 8) * 32) * q_stride2 + (i64)((i) % 8) * q_stride3, (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_SQ && (lane) % 8 * 8 + (i) % 8 < dim_D);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_q -> dot_s (q)
@@ -87,12 +85,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       // load_k: k
       if ((u32)(t_4) < (u32)count_2) {
         const u16* k_from = k + (i64)(b_at) * k_stride0 + (i64)(group_2) * k_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * k_stride2 + (i64)((lane) % 8 * 8) * k_stride3;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 8; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-          const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-          const void* from = valid ? k_from + (i64)((i)) * k_stride3 : k;
-          copy_async<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), k_from + (i64)((i)) * k_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
         }
       }
       copy_commit();
@@ -222,12 +218,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       // load_v: v
       if ((u32)(t_4) < (u32)count_2) {
         const u16* v_from = v + (i64)(b_at) * v_stride0 + (i64)(group_2) * v_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * v_stride2 + (i64)((lane) % 8 * 8) * v_stride3;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 8; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-          const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-          const void* from = valid ? v_from + (i64)((i)) * v_stride3 : v;
-          copy_async<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), v_from + (i64)((i)) * v_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
         }
       }
       copy_commit();
@@ -269,12 +263,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       group_sync(1 + worker, 256);  // all have read what is overwritten now
       // load_k: k
       const u16* k_from = k + (i64)(b_at) * k_stride0 + (i64)(group_2) * k_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * k_stride2 + (i64)((lane) % 8 * 8) * k_stride3;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 8; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-        const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-        const void* from = valid ? k_from + (i64)((i)) * k_stride3 : k;
-        copy_async<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+        copy_async_if<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), k_from + (i64)((i)) * k_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
       }
       copy_commit();
       // vector_new_max: new_max, old, row_sum.2, p
@@ -370,12 +362,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       group_sync(1 + worker, 256);  // all have read what is overwritten now
       // load_v: v
       const u16* v_from = v + (i64)(b_at) * v_stride0 + (i64)(group_2) * v_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * v_stride2 + (i64)((lane) % 8 * 8) * v_stride3;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 8; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-        const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-        const void* from = valid ? v_from + (i64)((i)) * v_stride3 : v;
-        copy_async<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+        copy_async_if<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), v_from + (i64)((i)) * v_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
       }
       copy_commit();
       copy_wait<7>();  // dependence: load_k -> dot_s (k)
@@ -413,12 +403,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       group_sync(1 + worker, 256);  // all have read what is overwritten now
       // load_k: k
       const u16* k_from = k + (i64)(b_at) * k_stride0 + (i64)(group_2) * k_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * k_stride2 + (i64)((lane) % 8 * 8) * k_stride3;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 8; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-        const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-        const void* from = valid ? k_from + (i64)((i)) * k_stride3 : k;
-        copy_async<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+        copy_async_if<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), k_from + (i64)((i)) * k_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
       }
       copy_commit();
       // vector_new_max: new_max, old, row_sum.2, p
@@ -538,12 +526,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       group_sync(1 + worker, 256);  // all have read what is overwritten now
       // load_v: v
       const u16* v_from = v + (i64)(b_at) * v_stride0 + (i64)(group_2) * v_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * v_stride2 + (i64)((lane) % 8 * 8) * v_stride3;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 8; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-        const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-        const void* from = valid ? v_from + (i64)((i)) * v_stride3 : v;
-        copy_async<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+        copy_async_if<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), v_from + (i64)((i)) * v_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
       }
       copy_commit();
       copy_wait<7>();  // dependence: load_k -> dot_s (k)
@@ -582,12 +568,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       // load_k: k
       if ((u32)(t_4) < (u32)count_2) {
         const u16* k_from = k + (i64)(b_at) * k_stride0 + (i64)(group_2) * k_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * k_stride2 + (i64)((lane) % 8 * 8) * k_stride3;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 8; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-          const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-          const void* from = valid ? k_from + (i64)((i)) * k_stride3 : k;
-          copy_async<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_k + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), k_from + (i64)((i)) * k_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
         }
       }
       copy_commit();
@@ -717,12 +701,10 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       // load_v: v
       if ((u32)(t_4) < (u32)count_2) {
         const u16* v_from = v + (i64)(b_at) * v_stride0 + (i64)(group_2) * v_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * v_stride2 + (i64)((lane) % 8 * 8) * v_stride3;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 8; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 8 + (i);
-          const i32 valid = (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop ? min(max(dim_D - (i32)((lane) % 8 * 8 + (i)), 0), 8) : 0;
-          const void* from = valid ? v_from + (i64)((i)) * v_stride3 : v;
-          copy_async<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_v + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 2 ^ (row & 7) * 16), v_from + (i64)((i)) * v_stride3, (u32)(b_at) < (u32)dim_B && (u32)(group_2) < (u32)dim_HKV && (u32)(n_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_SK && n_at + (lane / 8) + (warp_in_group) * 4 < n_stop && (lane) % 8 * 8 + (i) < dim_D);
         }
       }
       copy_commit();

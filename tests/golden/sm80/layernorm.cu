@@ -23,32 +23,26 @@ layernorm(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, c
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_x: x
     const u16* x_from = x + (i64)(m_at + (warp_in_group)) * x_stride0 + (i64)((lane) * 8) * x_stride1;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = (warp_in_group), column = (lane) * 8 + (i) % 8 + (i / 8) * 256;
-      const i32 valid = (u32)(m_at + (warp_in_group)) < (u32)dim_M ? min(max(dim_N - (i32)((lane) * 8 + (i) % 8 + (i / 8) * 256), 0), 8) : 0;
-      const void* from = valid ? x_from + (i64)((i) % 8 + (i / 8) * 256) * x_stride1 : x;
-      copy_async<16>(smem_x + column / 256 * 4096 + row * 512 + (column % 256) * 2, from, valid * 2);
+      copy_async_if<16>(smem_x + column / 256 * 4096 + row * 512 + (column % 256) * 2, x_from + (i64)((i) % 8 + (i / 8) * 256) * x_stride1, (u32)(m_at + (warp_in_group)) < (u32)dim_M && (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
     }
     copy_commit();
     // load_weight: weight
     const u16* weight_from = weight + (i64)((lane) * 8) * weight_stride0;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = 0, column = (lane) * 8 + (i) % 8 + (i / 8) * 256;
-      const i32 valid = min(max(dim_N - (i32)((lane) * 8 + (i) % 8 + (i / 8) * 256), 0), 8);
-      const void* from = valid ? weight_from + (i64)((i) % 8 + (i / 8) * 256) * weight_stride0 : weight;
-      copy_async<16>(smem_weight + column / 256 * 512 + row * 512 + (column % 256) * 2, from, valid * 2);
+      copy_async_if<16>(smem_weight + column / 256 * 512 + row * 512 + (column % 256) * 2, weight_from + (i64)((i) % 8 + (i / 8) * 256) * weight_stride0, (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
     }
     copy_commit();
     // load_bias: bias
     const u16* bias_from = bias + (i64)((lane) * 8) * bias_stride0;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = 0, column = (lane) * 8 + (i) % 8 + (i / 8) * 256;
-      const i32 valid = min(max(dim_N - (i32)((lane) * 8 + (i) % 8 + (i / 8) * 256), 0), 8);
-      const void* from = valid ? bias_from + (i64)((i) % 8 + (i / 8) * 256) * bias_stride0 : bias;
-      copy_async<16>(smem_bias + column / 256 * 512 + row * 512 + (column % 256) * 2, from, valid * 2);
+      copy_async_if<16>(smem_bias + column / 256 * 512 + row * 512 + (column % 256) * 2, bias_from + (i64)((i) % 8 + (i / 8) * 256) * bias_stride0, (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

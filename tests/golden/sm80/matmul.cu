@@ -48,24 +48,20 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
         const u16* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 8) * a_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32, column = (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64;
-          const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64), 0), 8) : 0;
-          const void* from = valid ? a_from + (i64)((i / 8) % 2 * 32) * a_stride0 + (i64)((i) % 8 + (i / 16) * 64) * a_stride1 : a;
-          copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), a_from + (i64)((i / 8) % 2 * 32) * a_stride0 + (i64)((i) % 8 + (i / 16) * 64) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64 < dim_K);
         }
       }
       copy_commit();
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
         const u16* b_from = b + (i64)(k_at + (lane / 8) + (warp_in_group) * 4) * b_stride0 + (i64)(n_at + (lane) % 8 * 8) * b_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
-          const i32 valid = (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_K ? min(max(dim_N - (i32)(n_at + (lane) % 8 * 8 + (i) % 8), 0), 8) : 0;
-          const void* from = valid ? b_from + (i64)((i / 8) * 32) * b_stride0 + (i64)((i) % 8) * b_stride1 : b;
-          copy_async<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), b_from + (i64)((i / 8) * 32) * b_stride0 + (i64)((i) % 8) * b_stride1, (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_K && n_at + (lane) % 8 * 8 + (i) % 8 < dim_N);
         }
       }
       copy_commit();
@@ -101,22 +97,18 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       const i32 k_at_2 = (t_2 - 1) * 128;
       // load_a: a
       const u16* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 8) * a_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 32; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32, column = (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64;
-        const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64), 0), 8) : 0;
-        const void* from = valid ? a_from + (i64)((i / 8) % 2 * 32) * a_stride0 + (i64)((i) % 8 + (i / 16) * 64) * a_stride1 : a;
-        copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), from, valid * 2);
+        copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), a_from + (i64)((i / 8) % 2 * 32) * a_stride0 + (i64)((i) % 8 + (i / 16) * 64) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64 < dim_K);
       }
       copy_commit();
       // load_b: b
       const u16* b_from = b + (i64)(k_at + (lane / 8) + (warp_in_group) * 4) * b_stride0 + (i64)(n_at + (lane) % 8 * 8) * b_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 32; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
-        const i32 valid = (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_K ? min(max(dim_N - (i32)(n_at + (lane) % 8 * 8 + (i) % 8), 0), 8) : 0;
-        const void* from = valid ? b_from + (i64)((i / 8) * 32) * b_stride0 + (i64)((i) % 8) * b_stride1 : b;
-        copy_async<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+        copy_async_if<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), b_from + (i64)((i / 8) * 32) * b_stride0 + (i64)((i) % 8) * b_stride1, (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_K && n_at + (lane) % 8 * 8 + (i) % 8 < dim_N);
       }
       copy_commit();
       copy_wait<2>();  // dependence: load_b -> dot_acc (b)
@@ -150,24 +142,20 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
         const u16* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 8) * a_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32, column = (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64;
-          const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64), 0), 8) : 0;
-          const void* from = valid ? a_from + (i64)((i / 8) % 2 * 32) * a_stride0 + (i64)((i) % 8 + (i / 16) * 64) * a_stride1 : a;
-          copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 64 * 8192 + row * 128 + ((column % 64) * 2 ^ (row & 7) * 16), a_from + (i64)((i / 8) % 2 * 32) * a_stride0 + (i64)((i) % 8 + (i / 16) * 64) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 8 + (i) % 8 + (i / 16) * 64 < dim_K);
         }
       }
       copy_commit();
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
         const u16* b_from = b + (i64)(k_at + (lane / 8) + (warp_in_group) * 4) * b_stride0 + (i64)(n_at + (lane) % 8 * 8) * b_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
-          const i32 valid = (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_K ? min(max(dim_N - (i32)(n_at + (lane) % 8 * 8 + (i) % 8), 0), 8) : 0;
-          const void* from = valid ? b_from + (i64)((i / 8) * 32) * b_stride0 + (i64)((i) % 8) * b_stride1 : b;
-          copy_async<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), from, valid * 2);
+          copy_async_if<16>(smem_b + ring_1_4_0.slot * 16384 + row * 128 + ((column) * 2 ^ (row & 7) * 16), b_from + (i64)((i / 8) * 32) * b_stride0 + (i64)((i) % 8) * b_stride1, (u32)(k_at + (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32) < (u32)dim_K && n_at + (lane) % 8 * 8 + (i) % 8 < dim_N);
         }
       }
       copy_commit();
@@ -200,12 +188,10 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_bias: bias
     const float* bias_from = bias + (i64)(n_at + (lane) % 16 * 4) * bias_stride0;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 4; i += 4) {
       const u32 row = 0, column = (lane) % 16 * 4 + (i);
-      const i32 valid = min(max(dim_N - (i32)(n_at + (lane) % 16 * 4 + (i)), 0), 4);
-      const void* from = valid ? bias_from + (i64)((i)) * bias_stride0 : bias;
-      copy_async<16>(smem_bias + row * 256 + (column) * 4, from, valid * 4);
+      copy_async_if<16>(smem_bias + row * 256 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 16 * 4 + (i) < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

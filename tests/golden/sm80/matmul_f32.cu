@@ -48,12 +48,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
         const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 8; i += 4) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32, column = (lane) % 8 * 4 + (i) % 4;
-          const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4), 0), 4) : 0;
-          const void* from = valid ? a_from + (i64)((i / 4) * 32) * a_stride0 + (i64)((i) % 4) * a_stride1 : a;
-          copy_async<16>(smem_a + ring_1_4_0.slot * 8192 + row * 128 + ((column) * 4 ^ (row & 7) * 16), from, valid * 4);
+          copy_async_if<16>(smem_a + ring_1_4_0.slot * 8192 + row * 128 + ((column) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) * 32) * a_stride0 + (i64)((i) % 4) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 < dim_K);
         }
       }
       copy_commit();
@@ -99,12 +97,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
         const float* b_from = b + (i64)(k_at + (lane / 8) + (warp_in_group) * 4) * b_stride0 + (i64)(n_at + (lane) % 8 * 4) * b_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 4; i += 4) {
           const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 4 + (i);
-          const i32 valid = (u32)(k_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_K ? min(max(min(dim_N - (i32)(n_at + (lane) % 8 * 4 + (i)), min(dim_N, n_at + 16) - (i32)(n_at + (lane) % 8 * 4 + (i))), 0), 4) : 0;
-          const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-          copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 4 ^ (row & 7) * 16), from, valid * 4);
+          copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 4 ^ (row & 7) * 16), b_from + (i64)((i)) * b_stride1, (u32)(k_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_K && n_at + (lane) % 8 * 4 + (i) < dim_N && n_at + (lane) % 8 * 4 + (i) < min(dim_N, n_at + 16));
         }
       }
       copy_commit();
@@ -117,12 +113,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       const i32 k_at_2 = (t_2 - 2) * 32;
       // load_a: a
       const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 8; i += 4) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32, column = (lane) % 8 * 4 + (i) % 4;
-        const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4), 0), 4) : 0;
-        const void* from = valid ? a_from + (i64)((i / 4) * 32) * a_stride0 + (i64)((i) % 4) * a_stride1 : a;
-        copy_async<16>(smem_a + ring_1_4_0.slot * 8192 + row * 128 + ((column) * 4 ^ (row & 7) * 16), from, valid * 4);
+        copy_async_if<16>(smem_a + ring_1_4_0.slot * 8192 + row * 128 + ((column) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) * 32) * a_stride0 + (i64)((i) % 4) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 < dim_K);
       }
       copy_commit();
       copy_wait<3>();  // dependence: load_b -> dot_acc (b)
@@ -164,12 +158,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       }
       // load_b: b
       const float* b_from = b + (i64)(k_at + (lane / 8) + (warp_in_group) * 4) * b_stride0 + (i64)(n_at + (lane) % 8 * 4) * b_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 4; i += 4) {
         const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 4 + (i);
-        const i32 valid = (u32)(k_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_K ? min(max(min(dim_N - (i32)(n_at + (lane) % 8 * 4 + (i)), min(dim_N, n_at + 16) - (i32)(n_at + (lane) % 8 * 4 + (i))), 0), 4) : 0;
-        const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-        copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 4 ^ (row & 7) * 16), from, valid * 4);
+        copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 4 ^ (row & 7) * 16), b_from + (i64)((i)) * b_stride1, (u32)(k_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_K && n_at + (lane) % 8 * 4 + (i) < dim_N && n_at + (lane) % 8 * 4 + (i) < min(dim_N, n_at + 16));
       }
       copy_commit();
       ring_1_4_0.advance();
@@ -182,12 +174,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
         const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 8; i += 4) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32, column = (lane) % 8 * 4 + (i) % 4;
-          const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4), 0), 4) : 0;
-          const void* from = valid ? a_from + (i64)((i / 4) * 32) * a_stride0 + (i64)((i) % 4) * a_stride1 : a;
-          copy_async<16>(smem_a + ring_1_4_0.slot * 8192 + row * 128 + ((column) * 4 ^ (row & 7) * 16), from, valid * 4);
+          copy_async_if<16>(smem_a + ring_1_4_0.slot * 8192 + row * 128 + ((column) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) * 32) * a_stride0 + (i64)((i) % 4) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 < dim_K);
         }
       }
       copy_commit();
@@ -233,12 +223,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
         const float* b_from = b + (i64)(k_at + (lane / 8) + (warp_in_group) * 4) * b_stride0 + (i64)(n_at + (lane) % 8 * 4) * b_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 4; i += 4) {
           const u32 row = (lane / 8) + (warp_in_group) * 4, column = (lane) % 8 * 4 + (i);
-          const i32 valid = (u32)(k_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_K ? min(max(min(dim_N - (i32)(n_at + (lane) % 8 * 4 + (i)), min(dim_N, n_at + 16) - (i32)(n_at + (lane) % 8 * 4 + (i))), 0), 4) : 0;
-          const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-          copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 4 ^ (row & 7) * 16), from, valid * 4);
+          copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 128 + ((column) * 4 ^ (row & 7) * 16), b_from + (i64)((i)) * b_stride1, (u32)(k_at + (lane / 8) + (warp_in_group) * 4) < (u32)dim_K && n_at + (lane) % 8 * 4 + (i) < dim_N && n_at + (lane) % 8 * 4 + (i) < min(dim_N, n_at + 16));
         }
       }
       copy_commit();
@@ -248,12 +236,10 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_bias: bias
     const float* bias_from = bias + (i64)(n_at + (lane) % 8 * 4) * bias_stride0;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 4; i += 4) {
       const u32 row = 0, column = (lane) % 8 * 4 + (i);
-      const i32 valid = min(max(min(dim_N - (i32)(n_at + (lane) % 8 * 4 + (i)), min(dim_N, n_at + 16) - (i32)(n_at + (lane) % 8 * 4 + (i))), 0), 4);
-      const void* from = valid ? bias_from + (i64)((i)) * bias_stride0 : bias;
-      copy_async<16>(smem_bias + row * 128 + (column) * 4, from, valid * 4);
+      copy_async_if<16>(smem_bias + row * 128 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 8 * 4 + (i) < dim_N && n_at + (lane) % 8 * 4 + (i) < min(dim_N, n_at + 16));
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

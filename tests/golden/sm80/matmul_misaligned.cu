@@ -215,12 +215,10 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_bias: bias
     const float* bias_from = bias + (i64)(n_at + (lane) % 4 * 4) * bias_stride0;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 4; i += 4) {
       const u32 row = 0, column = (lane) % 4 * 4 + (i);
-      const i32 valid = min(max(dim_N - (i32)(n_at + (lane) % 4 * 4 + (i)), 0), 4);
-      const void* from = valid ? bias_from + (i64)((i)) * bias_stride0 : bias;
-      copy_async<16>(smem_bias + row * 64 + (column) * 4, from, valid * 4);
+      copy_async_if<16>(smem_bias + row * 64 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 4 * 4 + (i) < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

@@ -20,12 +20,10 @@ softmax(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, u16
     group_sync(1 + worker, 256);  // all have read what is overwritten now
     // load_x: x
     const u16* x_from = x + (i64)(m_at + (warp_in_group)) * x_stride0 + (i64)((lane) * 8) * x_stride1;
-    #pragma unroll 4
+    #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = (warp_in_group), column = (lane) * 8 + (i) % 8 + (i / 8) * 256;
-      const i32 valid = (u32)(m_at + (warp_in_group)) < (u32)dim_M ? min(max(dim_N - (i32)((lane) * 8 + (i) % 8 + (i / 8) * 256), 0), 8) : 0;
-      const void* from = valid ? x_from + (i64)((i) % 8 + (i / 8) * 256) * x_stride1 : x;
-      copy_async<16>(smem_x + column / 256 * 4096 + row * 512 + (column % 256) * 2, from, valid * 2);
+      copy_async_if<16>(smem_x + column / 256 * 4096 + row * 512 + (column % 256) * 2, x_from + (i64)((i) % 8 + (i / 8) * 256) * x_stride1, (u32)(m_at + (warp_in_group)) < (u32)dim_M && (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_x -> vector_t (x)

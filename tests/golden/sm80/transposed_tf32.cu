@@ -47,12 +47,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
         const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 16; i += 4) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32, column = (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32;
-          const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32), 0), 4) : 0;
-          const void* from = valid ? a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1 : a;
-          copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), from, valid * 4);
+          copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32 < dim_K);
         }
       }
       copy_commit();
@@ -140,12 +138,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
         const float* b_from = b + (i64)(n_at + (lane / 16) + (warp_in_group) * 2) * b_stride0 + (i64)(k_at + (lane) % 16 * 4) * b_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 4; i += 4) {
           const u32 row = (lane / 16) + (warp_in_group) * 2, column = (lane) % 16 * 4 + (i);
-          const i32 valid = (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N ? min(max(dim_K - (i32)(k_at + (lane) % 16 * 4 + (i)), 0), 4) : 0;
-          const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-          copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, from, valid * 4);
+          copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, b_from + (i64)((i)) * b_stride1, (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N && k_at + (lane) % 16 * 4 + (i) < dim_K);
         }
       }
       copy_commit();
@@ -159,12 +155,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       if (!(k_at_2 + 64 <= dim_K)) break;
       // load_a: a
       const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 16; i += 4) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32, column = (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32;
-        const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32), 0), 4) : 0;
-        const void* from = valid ? a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1 : a;
-        copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), from, valid * 4);
+        copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32 < dim_K);
       }
       copy_commit();
       copy_wait<4>();  // dependence: load_a -> vector_t (a)
@@ -232,12 +226,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       }
       // load_b: b
       const float* b_from = b + (i64)(n_at + (lane / 16) + (warp_in_group) * 2) * b_stride0 + (i64)(k_at + (lane) % 16 * 4) * b_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 4; i += 4) {
         const u32 row = (lane / 16) + (warp_in_group) * 2, column = (lane) % 16 * 4 + (i);
-        const i32 valid = (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N ? min(max(dim_K - (i32)(k_at + (lane) % 16 * 4 + (i)), 0), 4) : 0;
-        const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-        copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, from, valid * 4);
+        copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, b_from + (i64)((i)) * b_stride1, (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N && k_at + (lane) % 16 * 4 + (i) < dim_K);
       }
       copy_commit();
       ring_1_4_0.advance();
@@ -249,12 +241,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       const i32 k_at_2 = (t_2 - 2) * 64;
       // load_a: a
       const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 16; i += 4) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32, column = (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32;
-        const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32), 0), 4) : 0;
-        const void* from = valid ? a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1 : a;
-        copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), from, valid * 4);
+        copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32 < dim_K);
       }
       copy_commit();
       copy_wait<4>();  // dependence: load_a -> vector_t (a)
@@ -334,12 +324,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       }
       // load_b: b
       const float* b_from = b + (i64)(n_at + (lane / 16) + (warp_in_group) * 2) * b_stride0 + (i64)(k_at + (lane) % 16 * 4) * b_stride1;
-      #pragma unroll 4
+      #pragma unroll
       for (int i = 0; i < 4; i += 4) {
         const u32 row = (lane / 16) + (warp_in_group) * 2, column = (lane) % 16 * 4 + (i);
-        const i32 valid = (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N ? min(max(dim_K - (i32)(k_at + (lane) % 16 * 4 + (i)), 0), 4) : 0;
-        const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-        copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, from, valid * 4);
+        copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, b_from + (i64)((i)) * b_stride1, (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N && k_at + (lane) % 16 * 4 + (i) < dim_K);
       }
       copy_commit();
       ring_1_4_0.advance();
@@ -352,12 +340,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
         const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 16; i += 4) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32, column = (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32;
-          const i32 valid = (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M ? min(max(dim_K - (i32)(k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32), 0), 4) : 0;
-          const void* from = valid ? a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1 : a;
-          copy_async<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), from, valid * 4);
+          copy_async_if<16>(smem_a + ring_1_4_0.slot * 16384 + column / 32 * 8192 + row * 128 + ((column % 32) * 4 ^ (row & 7) * 16), a_from + (i64)((i / 4) % 2 * 32) * a_stride0 + (i64)((i) % 4 + (i / 8) * 32) * a_stride1, (u32)(m_at + (lane / 8) + (warp_in_group) * 4 + (i / 4) % 2 * 32) < (u32)dim_M && k_at + (lane) % 8 * 4 + (i) % 4 + (i / 8) * 32 < dim_K);
         }
       }
       copy_commit();
@@ -445,12 +431,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
         const float* b_from = b + (i64)(n_at + (lane / 16) + (warp_in_group) * 2) * b_stride0 + (i64)(k_at + (lane) % 16 * 4) * b_stride1;
-        #pragma unroll 4
+        #pragma unroll
         for (int i = 0; i < 4; i += 4) {
           const u32 row = (lane / 16) + (warp_in_group) * 2, column = (lane) % 16 * 4 + (i);
-          const i32 valid = (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N ? min(max(dim_K - (i32)(k_at + (lane) % 16 * 4 + (i)), 0), 4) : 0;
-          const void* from = valid ? b_from + (i64)((i)) * b_stride1 : b;
-          copy_async<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, from, valid * 4);
+          copy_async_if<16>(smem_b + ring_1_4_0.slot * 4096 + row * 256 + (column) * 4, b_from + (i64)((i)) * b_stride1, (u32)(n_at + (lane / 16) + (warp_in_group) * 2) < (u32)dim_N && k_at + (lane) % 16 * 4 + (i) < dim_K);
         }
       }
       copy_commit();

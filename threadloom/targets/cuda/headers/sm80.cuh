@@ -23,6 +23,10 @@ template <int BYTES> LOOM_DEVICE void copy_async(u32 to, const void* from, u32 v
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(source), "n"(BYTES), "r"(valid) : "memory");
 }
+// All of BYTES, or zeros where not `inside`: one predicated instruction, where any other `valid` costs several.
+template <int BYTES> LOOM_DEVICE void copy_async_if(u32 to, const void* from, bool inside) {
+  copy_async<BYTES>(to, from, inside ? BYTES : 0);
+}
 LOOM_DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // At most the `PENDING` groups committed last are still on their way.
 template <int PENDING> LOOM_DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory"); }

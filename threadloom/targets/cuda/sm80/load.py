@@ -33,11 +33,11 @@ def emit_async_fill(
     w, bytes_each = scope.writer, shared.dtype.bits // 8
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     layout = _layout(shared, elems, scope.team.warps)
-    name, kind = facts.tensor.name, c.memory_type(facts.tensor.dtype)
+    name, kind = parameter_name(facts.tensor.name), c.memory_type(facts.tensor.dtype)
     first, moved = scope.fresh(f"{name}_from"), [_moved(s, layout) for s in op.subscripts]
-    # one address for all copies of a thread, four at a time: the compiler would else keep one for each over the loop
+    # one address for all copies of a thread: the compiler would else keep one for each over the whole loop
     w.line(f"const {kind}* {first} = {name} + {offset(facts.tensor, _first(scope, op, layout))};")
-    w.line("#pragma unroll 4")
+    w.line(_unrolling(layout.registers // elems))
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {elems})"):
         terms, place, belongs = [], 1, []
         for axis, extent in reversed(shared.row_axes):
@@ -50,14 +50,25 @@ def emit_async_fill(
         w.line(f"const u32 row = {' + '.join(terms) or '0'}, column = {column};")
         indices = element_indices(scope, op.subscripts, layout, "i")
         tests = belongs + _inside(scope, op, facts, layout, indices, shared.column_axis)
-        left = _left(scope, op, facts, layout, indices, shared.column_axis)
-        held = f"min(max({left}, 0), {elems})" if elems > 1 else f"({left} > 0)"
-        w.line(f"const i32 valid = {' && '.join(tests)} ? {held} : 0;" if tests else f"const i32 valid = {held};")
-        further = "".join(f" + (i64)({x}) * {name}_stride{d}" for d, x in enumerate(moved) if x != "0")
-        w.line(f"const void* from = valid ? {first}{further} : {name};")
+        limits = _limits(scope, op, facts, layout, indices, shared.column_axis)
+        from_ = first + "".join(f" + (i64)({x}) * {name}_stride{d}" for d, x in enumerate(moved) if x != "0")
         guard = f"if ({' && '.join(belongs)}) " if belongs else ""
         to = address(shared, slot, "row", "column")
+        if elems == 1 or _ends_with_chunks(scope, op, facts, shared.column_axis, elems):
+            inside = " && ".join(tests + [f"{x} < {end}" for end, x in limits])
+            w.line(f"{guard}copy_async_if<{elems * bytes_each}>({to}, {from_}, {inside});")
+            return
+        left = reduce(lambda a, b: f"min({a}, {b})", [f"{end} - (i32)({x})" for end, x in limits])
+        held = f"min(max({left}, 0), {elems})"
+        w.line(f"const i32 valid = {' && '.join(tests)} ? {held} : 0;" if tests else f"const i32 valid = {held};")
+        w.line(f"const void* from = valid ? {from_} : {name};")
         w.line(f"{guard}copy_async<{elems * bytes_each}>({to}, from, valid * {bytes_each});")
+
+
+def _unrolling(copies: int) -> str:
+    """All of a few copies, else a few at a time: more cost registers (attention of depth 128 spilled with 6)."""
+    step = max(n for n in (1, 2, 3, 4) if copies % n == 0)
+    return "#pragma unroll" if copies <= 5 else f"#pragma unroll {step if step > 1 else 4}"
 
 
 def _layout(shared: SharedTile, elems: int, warps: int) -> Layout:
@@ -146,10 +157,18 @@ def _inside(
     return tests
 
 
-def _left(
+def _ends_with_chunks(scope: Scope, op: tile.Load, facts: TensorFacts, column: str, elems: int) -> bool:
+    """Whether nothing that ends along the tile's columns cuts a chunk: the tensor is aligned, and tiles are of whole
+    chunks and end with it."""
+    place = scope.places[column]
+    dims = [dim_name(dim) for d, dim in enumerate(facts.tensor.dims) if _is_column(op, d, column)]
+    return place.full or (place.stop in dims and place.extent % elems == 0)
+
+
+def _limits(
     scope: Scope, op: tile.Load, facts: TensorFacts, layout: Layout, indices: list[str], column: str
-) -> str:
-    """C expression: how many elements there are from the chunk's first one on, along the tile's columns."""
+) -> list[tuple[str, str]]:
+    """C expressions (end, index of the chunk's first element) for what ends along the tile's columns."""
     limits = [
         (dim_name(dim), x)
         for d, (x, dim) in enumerate(zip(indices, facts.tensor.dims, strict=True))
@@ -158,8 +177,7 @@ def _left(
     place = scope.places[column]
     if not place.holds(layout.extent(column)):
         limits.append((place.end(layout.extent(column)), scope.index(layout, column, "i")))
-    texts = [f"{end} - (i32)({x})" for end, x in dict.fromkeys(limits)]
-    return reduce(lambda a, b: f"min({a}, {b})", texts)
+    return list(dict.fromkeys(limits))
 
 
 def _is_column(op: tile.Load, d: int, column: str) -> bool:
