@@ -21,6 +21,11 @@ __global__ void parent(int* p) {
   child<<<1, 1>>>(p);  // here
 }
 """,
+    "cuda-nvrtc": """
+#include <cuda.h>
+#include <nvrtc.h>  // here
+__global__ void k(int* p) { *p = 1; }
+""",
     "cuda-inline-asm": """
 __global__ void k(unsigned* p) {
   asm volatile("redux.sync.add.u32 %0, %1, 0xffffffff;" : "=r"(p[0]) : "r"(p[1]));  // here

@@ -24,6 +24,8 @@ CXX_ERROR = slug("cuda-source", "clang found an error in the CUDA source")
 
 DYNAMIC_PARALLELISM = slug("cuda-dynamic-parallelism", "a kernel launches another kernel")
 
+NVRTC = slug("cuda-nvrtc", "a program compiles CUDA C++ at run time by NVRTC")
+
 HEADERS = Path(__file__).parent / "headers"
 
 _CUDA_MODE = (
@@ -188,6 +190,15 @@ def source_error(stderr: str, path: str) -> CompileError:
             why="dynamic parallelism is not supported on this CPU",
             try_="launch it from the host, or call its body as a device function",
             loc=Loc(found[1], int(found[2]), int(found[3])),
+        )
+    if found and "NVRTC is not supported" in found[4]:
+        place = re.search(r"^In file included from (.+):(\d+):$", stderr, re.MULTILINE)
+        return CompileError(
+            NVRTC,
+            "nvrtc.h is included",
+            why="there is no compiler at run time that a C++ program could call",
+            try_="compile the kernel with the program, or call it from Python by threadloom.cuda.compile",
+            loc=Loc(place[1], int(place[2])) if place else Loc(found[1], int(found[2]), int(found[3])),
         )
     if found is None:
         return CompileError(CXX_ERROR, f"clang failed on {path}: {stderr.strip()[:2000]}")
