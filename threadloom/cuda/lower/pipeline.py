@@ -10,6 +10,7 @@ from threadloom.cuda.lower.check_divergence import CheckDivergence
 from threadloom.cuda.lower.drop_declarations import DropDeclarations
 from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.hide_masks import HideMasks
+from threadloom.cuda.lower.jam_rows import JamRows
 from threadloom.cuda.lower.peel_rows import PeelRows
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
@@ -32,6 +33,7 @@ PASSES: tuple[Pass, ...] = (
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
+    JamRows(),  # on the rows between the edges, and before their threads become lanes
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it

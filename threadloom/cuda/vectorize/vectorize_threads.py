@@ -82,7 +82,8 @@ class VectorizeThreads:
                 return None
             spent += size
             whole = size > self.two_versions_ops
-            return _vectorized(op, shapes, memory, editor, self._width(), whole)
+            width = self._width() * (2 if _has_few_sums(op) and not self.width else 1)
+            return _vectorized(op, shapes, memory, editor, width, whole)
 
         body = expand(function.body, change)
         return module if body == function.body else editor.finish(replace(function, body=body))
@@ -117,6 +118,20 @@ class VectorizeThreads:
         if cost.vector > self.worth_it * cost.scalar:
             return f"would not pay: about {cost.vector:.0f} against {cost.scalar:.0f} instructions"
         return None
+
+
+def _has_few_sums(op: Parallel) -> bool:
+    """A loop inside adds up so few values, and nothing else, that registers hold twice as many lanes of each: what all
+    lanes share, such as one element of a matrix's column, is then loaded half as often (after lower/jam_rows.py)."""
+    loops = [inner for inner in walk(op.body.ops) if isinstance(inner, For | While)]
+    known = int_value(op.uppers[-1])
+    if len(loops) != 1 or not isinstance(loops[0], For) or (known is not None and known < 2 * default_width()):
+        return False
+    sums = loops[0].args
+    return _FEWEST_SUMS <= len(sums) <= _MOST_SUMS and all(isinstance(one.type, Float) for one in sums)
+
+
+_FEWEST_SUMS, _MOST_SUMS = 4, 6  # of 16 vector registers, in pairs, with room for operands
 
 
 def default_width() -> int:
