@@ -17,6 +17,7 @@ FAMILIES = {
     "bound": "cannot beat the best plan: its lower bound is longer",
     "time-limit": "not scheduled within the time limit",
     "tiles-first": "another tile was chosen before any order (policy `decoupled`)",
+    "kept": "what a walk along an axis keeps cannot be filled by the copy engine",
     "no-schedule": "no order of the sTasks fits the buffers",
     "resource": "a unit cannot hold the work",
     "recurrence": "a cycle of dependences cannot be satisfied",

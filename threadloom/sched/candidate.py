@@ -90,6 +90,8 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     tiles = context.tile_map
     grid = grid_of(graph, sizes, context.scalars)
     placement = _with_kept(placement, graph, tiles, grid)
+    if (loose := _loosely_kept(placement, graph, tiles)) is not None:
+        return Rejected(partition, "kept", f"{loose} cannot be loaded by the copy engine")
     spaces = free_spaces(graph, placement, device, tiles)
     short = _shortage(graph, placement, tiles, spaces) or _registers_short(graph, placement, sizes, device)
     if short is not None:
@@ -128,6 +130,18 @@ def _with_kept(placement: Placement, graph: TaskGraph, tiles: TileMap, grid: Gri
         for tile in {tiles.of(v) for v in values} & places.keys():
             places[tile] = replace(places[tile], kept_slots=max(1, trips))
     return replace(placement, places=places)
+
+
+def _loosely_kept(placement: Placement, graph: TaskGraph, tiles: TileMap) -> str | None:
+    """A tile that should be kept and is not filled by the copy engine in memory that all share."""
+    for values in graph.kept_loops().values():
+        for value in sorted(values):
+            place = placement.places.get(tiles.of(value))
+            makers = tiles.tile(tiles.of(value)).producers
+            engine = all(placement.units[t].seu.completion is Completion.MBARRIER for t in makers)
+            if place is None or not place.shared or not engine:
+                return value
+    return None
 
 
 def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap) -> frozenset[str]:

@@ -94,9 +94,16 @@ def _bounds(loop: Loop) -> set[str]:
 
 
 def _made_by(graph: TaskGraph, names: set[str]) -> set[str]:
-    """What these tasks write, and run-time scalars."""
-    made = {v for t in graph.tasks if t.name in names and t.loop == 0 for v in t.writes}
-    return made | {s.name for s in graph.kernel.scalars}
+    """What these tasks compute without reading a tensor, and run-time scalars: how long a loop is at most must be known
+    where its tiles are kept."""
+    made = {s.name for s in graph.kernel.scalars}
+    read: set[str] = set()
+    for task in graph.tasks:
+        if task.loop == 0 and (read & set(task.reads) or any(isinstance(op, Load) for op in task.ops)):
+            read |= set(task.writes)
+        elif task.loop == 0 and task.name in names:
+            made |= set(task.writes)
+    return made
 
 
 # ---------------------------------------------------------------- what depends on the axis

@@ -195,3 +195,21 @@ def test_a_core_computes_the_same_from_such_a_partition():
     made = call.arrays
     allowed = tolerance(call.kernel, call.dims, tl.f32, wanted["out"].astype(np.float64))
     assert worst_error(made["out"], wanted["out"]) <= allowed
+
+
+@tl.kernel
+def ends_where_data_say(
+    x: tl.Tensor["K", "N", tl.f16], w: tl.Tensor["B", "N", tl.f16], end: tl.Tensor[1, tl.i32]
+) -> tl.Tensor["B", "N", tl.f16]:
+    for b, n in tl.grid(tl.each("B"), "N"):
+        total = tl.zeros(n)
+        for k in tl.stream(tl.each("K", end[0], end[0] + 9)):
+            total += x[k, n]
+        out[b, n] = total * w[b, n]
+
+
+def test_a_loop_of_unknown_length_is_not_kept():
+    x, w = np.ones((40, 64), np.float16), np.ones((4, 64), np.float16)
+    call = ends_where_data_say.bind(x, w, np.array([2], np.int32))
+    walked = walk_axis(build_task_graph(call.kernel), "b", 4, call.dims)
+    assert walked is None or not walked.kept_loops()
