@@ -50,6 +50,8 @@ def test_links_of_docs_lead_somewhere():
 def test_files_that_docs_name_exist():
     missing = []
     for path in tracked("*.md"):
+        if "results" in path.parts:  # there, commands of other projects stand, with their files
+            continue
         for name in re.findall(r"\b(?:threadloom|tests|examples)/[\w/]*(?:\.\w+)?", path.read_text(encoding="utf-8")):
             if "NAME" not in name and not (ROOT / name.rstrip("/")).exists():
                 missing.append(f"{path.relative_to(ROOT)}: {name}")
