@@ -94,18 +94,18 @@ if (group == 0) {
       rest /= tiles_chunk;
       const i32 index_b = rest;
       const i32 b_at = index_b;
-      const i32 chunk_at = index_chunk;
+      const i32 chunk_at_2 = index_chunk;
       const i32 h_at = index_h;
       const i32 p_at = index_p * 64;
       const i32 n_at = index_n * 16;
       const i64 t_2 = floor_div(dim_H, dim_G);
       const i64 t_3 = h_at;
       const i64 group_2 = floor_div(t_3, t_2);
-      const i64 t_6 = chunk_at;
-      const i64 first = t_6 * dim_L;
+      const i64 t_6 = chunk_at_2;
+      const i64 first_2 = t_6 * dim_L;
       const i64 c = 1;
       const i64 t_9 = dim_L - c;
-      const float decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? from_f16(decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at) * decay_stride2 + (i64)(t_9) * decay_stride3]) : float(0);
+      const float decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at_2) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? from_f16(decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at_2) * decay_stride2 + (i64)(t_9) * decay_stride3]) : float(0);
       const float last = decay_2;
       const i32 count_2 = ceil_div(dim_L, 64);
       for (i32 t_4 = 0; t_4 < count_2; t_4++) {
@@ -113,19 +113,19 @@ if (group == 0) {
         barrier_wait(empty_decay_1 + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 1);  // slot-free: vector_weighted -> load_decay (decay.1)
         // load_decay: decay.1
         barrier_expect(full_decay_1 + 8 * ring_1_4_0.slot, 128);
-        bulk_load(smem_decay_1 + ring_1_4_0.slot * 128, &map_decay, full_decay_1 + 8 * ring_1_4_0.slot, k_at, chunk_at, h_at, b_at);
+        bulk_load(smem_decay_1 + ring_1_4_0.slot * 128, &map_decay, full_decay_1 + 8 * ring_1_4_0.slot, k_at, chunk_at_2, h_at, b_at);
         barrier_wait(empty_dt + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 3);  // slot-free: vector_weighted -> load_dt (dt)
         // load_dt: dt
         barrier_expect(full_dt + 8 * ring_1_4_0.slot, 128);
-        bulk_load(smem_dt + ring_1_4_0.slot * 128, &map_dt, full_dt + 8 * ring_1_4_0.slot, k_at, chunk_at, h_at, b_at);
+        bulk_load(smem_dt + ring_1_4_0.slot * 128, &map_dt, full_dt + 8 * ring_1_4_0.slot, k_at, chunk_at_2, h_at, b_at);
         barrier_wait(empty_x + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 5);  // slot-free: vector_weighted -> load_x (x)
         // load_x: x
         barrier_expect(full_x + 8 * ring_1_4_0.slot, 8192);
-        bulk_load(smem_x + ring_1_4_0.slot * 8192, &map_x, full_x + 8 * ring_1_4_0.slot, p_at, h_at, first + k_at, b_at);
+        bulk_load(smem_x + ring_1_4_0.slot * 8192, &map_x, full_x + 8 * ring_1_4_0.slot, p_at, h_at, first_2 + k_at, b_at);
         barrier_wait(empty_b_in + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 7);  // slot-free: dot_acc -> load_b_in (b_in)
         // load_b_in: b_in
         barrier_expect(full_b_in + 8 * ring_1_4_0.slot, 8192);
-        bulk_load(smem_b_in + ring_1_4_0.slot * 8192, &map_b_in, full_b_in + 8 * ring_1_4_0.slot, n_at, group_2, first + k_at, b_at);
+        bulk_load(smem_b_in + ring_1_4_0.slot * 8192, &map_b_in, full_b_in + 8 * ring_1_4_0.slot, n_at, group_2, first_2 + k_at, b_at);
         ring_1_4_0.advance();
       }
     }
@@ -155,7 +155,7 @@ else if (group == 1) {
     rest /= tiles_chunk;
     const i32 index_b = rest;
     const i32 b_at = index_b;
-    const i32 chunk_at = index_chunk;
+    const i32 chunk_at_2 = index_chunk;
     const i32 h_at = index_h;
     const i32 p_at = index_p * 64;
     const i32 n_at = index_n * 16;
@@ -165,11 +165,11 @@ else if (group == 1) {
     const i64 t_2 = floor_div(dim_H, dim_G);
     const i64 t_3 = h_at;
     const i64 group_2 = floor_div(t_3, t_2);
-    const i64 t_6 = chunk_at;
-    const i64 first = t_6 * dim_L;
+    const i64 t_6 = chunk_at_2;
+    const i64 first_2 = t_6 * dim_L;
     const i64 c = 1;
     const i64 t_9 = dim_L - c;
-    const float decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? from_f16(decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at) * decay_stride2 + (i64)(t_9) * decay_stride3]) : float(0);
+    const float decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at_2) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? from_f16(decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at_2) * decay_stride2 + (i64)(t_9) * decay_stride3]) : float(0);
     const float last = decay_2;
     // vector_acc: acc
     const float c_1 = 0.0f;
@@ -269,7 +269,7 @@ else if (group == 1) {
     // store_out
     __syncwarp();
     if (lane == 0) {
-      bulk_store(&map_store_out, staged_t_21 + warp_in_group * 512, n_at, p_at + 0 + warp_in_group * 16, h_at, chunk_at, b_at);
+      bulk_store(&map_store_out, staged_t_21 + warp_in_group * 512, n_at, p_at + 0 + warp_in_group * 16, h_at, chunk_at_2, b_at);
       store_commit();
     }
   }

@@ -162,7 +162,7 @@ def test_files_that_hold_no_kernel(tmp_path, name, content, slug):
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
-        ("loom_kernel:", "loom_kernel:\n\tno_such_instruction", r"LLVM refuses a\.s: a\.s:\d+:\d+: invalid instruction"),
+        ("loom_kernel:", "loom_kernel:\n\tno_such_instruction", r"LLVM refuses a\.s: a\.s:\d+:\d+: invalid"),
         ("loom_kernel:", "loom_kernel:\n\tjmp\tnowhere_at_all", "cannot be linked"),
     ],
 )

@@ -112,7 +112,7 @@ def test_gathers_compute_their_own_indices():
     """Found with a stranger's rotary embedding: the index of `cos` was in no registers."""
     text = source_of(rotate.bind(np.zeros((64, 128), np.float32), np.zeros((64, 64), np.float32)))
     gather = text[text.index("// gather_cos") :]
-    assert gather.index("floor_mod(") < gather.index("cos[(i64)(")
+    assert gather.index("floor_mod(") < gather.index("cos_[(i64)(")
 
 
 @tl.kernel

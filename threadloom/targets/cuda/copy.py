@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.layout import Layout, Source
+from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.unsupported import no_code
@@ -152,7 +153,7 @@ def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers
         kind, bytes_ = c.memory_type(tensor.dtype), vector * tensor.dtype.bits // 8
         w.line(f"{kind} piece[{bytes_ if tensor.dtype.bits < 8 else vector}];")
         valid = inside(tensor, indices)
-        address = f"&{tensor.name}[{offset(tensor, indices)}]"
+        address = f"&{identifier(tensor.name)}[{offset(tensor, indices)}]"
         w.line(f"load_vector<{bytes_}>(piece, {address}, {valid});")
         w.line("#pragma unroll")
         value = nibble("piece", "e") if tensor.dtype.bits < 8 else c.from_memory(tensor.dtype, "piece[e]")
@@ -173,7 +174,7 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
         with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
             indices = element_indices(scope, op.subscripts, layout, "i")
             valid = inside(tensor, indices, _valid(scope, op.value, layout))
-            address = f"&{tensor.name}[{offset(tensor, indices)}]"
+            address = f"&{identifier(tensor.name)}[{offset(tensor, indices)}]"
 
             def element(register: str) -> str:
                 return c.to_memory(
@@ -205,9 +206,9 @@ def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: L
 
 def guarded_element(tensor: tile.Tensor, indices: list[str]) -> str:
     """C expression of one element, 0 outside the tensor."""
-    value = c.from_memory(tensor.dtype, f"{tensor.name}[{offset(tensor, indices)}]")
+    value = c.from_memory(tensor.dtype, f"{identifier(tensor.name)}[{offset(tensor, indices)}]")
     if tensor.dtype.bits < 8:
-        value = f"({tensor.name}[{offset(tensor, indices)}] >> 4 * (({indices[-1]}) & 1)) & 15"
+        value = f"({identifier(tensor.name)}[{offset(tensor, indices)}] >> 4 * (({indices[-1]}) & 1)) & 15"
     return f"{inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
 
 
@@ -240,7 +241,7 @@ def offset(tensor: tile.Tensor, indices: list[str]) -> str:
     """C expression of an element's distance from the tensor's first (two 4-bit elements are one byte)."""
     if tensor.dtype.bits < 8:
         indices = [*indices[:-1], f"({indices[-1]} >> 1)"]
-    return " + ".join(f"(i64)({x}) * {tensor.name}_stride{d}" for d, x in enumerate(indices)) or "0"
+    return " + ".join(f"(i64)({x}) * {identifier(tensor.name)}_stride{d}" for d, x in enumerate(indices)) or "0"
 
 
 def inside(tensor: tile.Tensor, indices: list[str], more: list[str] | None = None) -> str:

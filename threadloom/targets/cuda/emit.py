@@ -22,6 +22,8 @@ from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.issue import emit_ready_scalars
 from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name, staging_name
 from threadloom.targets.cuda.layout import uniform
+from threadloom.targets.cuda.names import identifier
+from threadloom.targets.cuda.nvrtc import functions_of
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
@@ -88,12 +90,12 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     if timeline:
         text.line(f"__device__ u32 loom_clocks[{len(program.roles) * (3 * timeline + 1)}];")
     text.line(f'extern "C" __global__ void __launch_bounds__({threads}, {blocks})')
-    text.line(f"{kernel.name}({', '.join(parameters)}) {{")
+    text.line(f"{identifier(kernel.name)}({', '.join(parameters)}) {{")
     text.lines(body.text())
     text.line("}")
     grid = tuple((a.axis.dim, plan.grid_extent(a.axis.name)) for a in plan.loop(0).axes)
     return KernelSource(
-        kernel.name, text.text(), "sm_90a", threads, shared_bytes, program.partition.cluster,
+        identifier(kernel.name), text.text(), "sm_90a", threads, shared_bytes, program.partition.cluster,
         program.partition.persistent, maps, direct, names, tuple((s.name, s.dtype.name) for s in kernel.scalars), grid,
         tuple(s.name for s in plan.rings), blocks,
     )  # fmt: skip
@@ -132,10 +134,11 @@ def parameters_of(plan: KernelPlan, direct: tuple[str, ...], names: tuple[str, .
     for name in direct:
         tensor = plan.facts[name].tensor
         const = "const " if tensor.access is tile.Access.IN else ""
-        made.append(f"{const}{c.memory_type(tensor.dtype)}* __restrict__ {name}")
-        made += [f"const i64 {name}_stride{d}" for d in range(len(tensor.dims))]
+        made.append(f"{const}{c.memory_type(tensor.dtype)}* __restrict__ {identifier(name)}")
+        made += [f"const i64 {identifier(name)}_stride{d}" for d in range(len(tensor.dims))]
     made += [f"const i32 dim_{d}" for d in names]
-    return made + [f"const {c.register_type(s.dtype)} {s.name}" for s in plan.program.graph.kernel.scalars]
+    scalars = plan.program.graph.kernel.scalars
+    return made + [f"const {c.register_type(s.dtype)} {identifier(s.name)}" for s in scalars]
 
 
 def axis_dims(plan: KernelPlan) -> set[str]:
@@ -271,8 +274,7 @@ def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     w = Writer()
     scope = Scope(w, names=taken_names(plan), rounds=plan.rounds, unrounded=plan.stored_only)
     for s in plan.program.graph.kernel.scalars:
-        scope.registers[s.name] = Registers(s.name, s.dtype, uniform(), scalar=True)
-        scope.names.add(s.name)
+        scope.registers[s.name] = Registers(identifier(s.name), s.dtype, uniform(), scalar=True)
     names = []
     for b in plan.program.buffers:
         if b.layout == "staging" and b.role in ("", role.name):
@@ -315,9 +317,9 @@ def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
 def taken_names(plan: KernelPlan) -> set[str]:
     """C names that parameters, buffers and barriers have."""
     kernel = plan.program.graph.kernel
-    names = {t.name for t in kernel.tensors} | {s.name for s in kernel.scalars} | {f"dim_{d}" for d in axis_dims(plan)}
-    own = {"tiles", "count", "rest", "worker", "round", "elected", "smem_scratch"}
-    return names | {plan.barrier_name(s.name) for s in plan.rings} | own
+    parameters = {identifier(p.name) for p in (*kernel.tensors, *kernel.scalars)}
+    names = parameters | {f"dim_{d}" for d in axis_dims(plan)} | {plan.barrier_name(s.name) for s in plan.rings}
+    return names | functions_of("sm90.cuh") | functions_of("sm80.cuh")
 
 
 def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: dict[str, str]) -> None:

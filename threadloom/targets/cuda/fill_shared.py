@@ -5,6 +5,7 @@ from __future__ import annotations
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.copy import TensorFacts, element_indices, inside, offset, vector_elems
 from threadloom.targets.cuda.layout import Layout, coordinate, rows
+from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.shared_access import address
@@ -32,14 +33,14 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
         w.line(f"{kind} piece[{vector}];")
         if whole:
             indices = element_indices(scope, op.subscripts, layout, "i")
-            source = f"&{facts.tensor.name}[{offset(facts.tensor, indices)}]"
+            source = f"&{identifier(facts.tensor.name)}[{offset(facts.tensor, indices)}]"
             valid = inside(facts.tensor, indices, _valid(scope, op, layout, "i"))
             w.line(f"load_vector<16>(piece, {source}, {valid});")
         else:
             w.line("#pragma unroll")
             with w.block(f"for (int e = 0; e < {vector}; e++)"):
                 indices = element_indices(scope, op.subscripts, layout, "(i + e)")
-                element = f"{facts.tensor.name}[{offset(facts.tensor, indices)}]"
+                element = f"{identifier(facts.tensor.name)}[{offset(facts.tensor, indices)}]"
                 valid = inside(facts.tensor, indices, _valid(scope, op, layout, "(i + e)"))
                 w.line(f"piece[e] = {valid} ? {element} : ({kind})0;")
         tests = [f"row < {shared.true_rows}"] if _covered_rows(layout, shared) > shared.true_rows else []

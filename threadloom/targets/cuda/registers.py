@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from threadloom.dtypes import Dtype
 from threadloom.targets.cuda.layout import Layout, coordinate
+from threadloom.targets.cuda.names import RESERVED
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.tile import ops as tile
@@ -91,7 +92,7 @@ class Scope:
         if clean[0].isdigit():
             clean = "v" + clean
         chosen, n = clean, 1
-        while chosen in self.names or chosen in _RESERVED:
+        while chosen in self.names or chosen in RESERVED:
             n += 1
             chosen = f"{clean}_{n}"
         self.names.add(chosen)
@@ -102,12 +103,3 @@ class Scope:
         place = self.places[axis]
         threads, registers = coordinate(layout, axis, register)
         return " + ".join(x for x in (place.first, threads, registers) if x != "0") or "0"
-
-
-_RESERVED = frozenset(
-    "int float double bool char short long unsigned signed void auto if else for while do return break continue switch "
-    "case default const static extern struct class union template typename operator new delete this true false lane "
-    "warp group warp_in_group tile raw smem i r t e f k p q u8 u16 u32 u64 i8 i32 i64 min max abs exp log sin cos "
-    "piece row column at_row at_column from_rows from_columns depth kk nothing valid before total other sum all digit "
-    "step".split()
-)

@@ -22,7 +22,7 @@ from threadloom.targets.cuda.emit import (
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.issue import emit_ready_scalars
 from threadloom.targets.cuda.layout import uniform
-from threadloom.targets.cuda.nvrtc import functions_of
+from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.sm80.plan import AmperePlan
@@ -54,11 +54,12 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     if timeline:
         text.line(f"__device__ u32 loom_clocks[{3 * timeline + 1}];")
     text.line(f'extern "C" __global__ void __launch_bounds__({threads}, 1)')
-    with text.block(f"{kernel.name}({', '.join(parameters_of(plan, direct, names))})"):
+    with text.block(f"{identifier(kernel.name)}({', '.join(parameters_of(plan, direct, names))})"):
         text.lines(body.text())
     grid = tuple((a.axis.dim, plan.extents[a.axis.name]) for a in plan.loop(0).axes)
     return KernelSource(
-        kernel.name, text.text(), "sm_80", threads, shared_bytes, 1, program.partition.persistent, (), direct, names,
+        identifier(kernel.name), text.text(), "sm_80", threads, shared_bytes, 1, program.partition.persistent, (),
+        direct, names,
         tuple((s.name, s.dtype.name) for s in kernel.scalars), grid, (),
     )  # fmt: skip
 
@@ -71,10 +72,9 @@ def _emit_body(w: Writer, plan: AmperePlan, role: Role) -> int:
     scratch = w.mark()
     w.line("constexpr i32 worker = 0;")
     w.line("const i32 warp_in_group = warp_index(), lane = lane_index();")
-    scope = Scope(w, names=taken_names(plan) | functions_of("sm80.cuh"), team=plan.team)
+    scope = Scope(w, names=taken_names(plan), team=plan.team)
     for s in plan.program.graph.kernel.scalars:
-        scope.registers[s.name] = Registers(s.name, s.dtype, uniform(plan.team.warps), scalar=True)
-        scope.names.add(s.name)
+        scope.registers[s.name] = Registers(identifier(s.name), s.dtype, uniform(plan.team.warps), scalar=True)
     places = Places(plan, scope, worker=True)
     places.declare_grid(plan.loop(0))
     if plan.timeline:

@@ -7,6 +7,7 @@ from functools import reduce
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.copy import TensorFacts, dim_name, element_indices, offset, vector_elems
 from threadloom.targets.cuda.layout import Digit, Layout, Source, coordinate, rows
+from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.shared_access import address
@@ -33,7 +34,7 @@ def emit_async_fill(
     w, bytes_each = scope.writer, shared.dtype.bits // 8
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     layout = _layout(shared, elems, scope.team.warps)
-    name, kind = parameter_name(facts.tensor.name), c.memory_type(facts.tensor.dtype)
+    name, kind = identifier(facts.tensor.name), c.memory_type(facts.tensor.dtype)
     first, moved = scope.fresh(f"{name}_from"), [_moved(s, layout) for s in op.subscripts]
     # one address for all copies of a thread: the compiler would else keep one for each over the whole loop
     w.line(f"const {kind}* {first} = {name} + {offset(facts.tensor, _first(scope, op, layout))};")
