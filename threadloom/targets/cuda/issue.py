@@ -72,13 +72,18 @@ def _load(
     shared = e.plan.shared_tile(op.result.name)
     if shared is None:
         held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        outside = dict(e.scope.registers)
         with w.block(f"if ({condition})") if condition else nullcontext():
+            _read_shared_operands(e, loop, instr, task)
             _emit_indices(e, task, op)
             copy.emit_load(e.scope, op, facts, held)
+        if condition:  # what the block declared is gone
+            e.scope.registers = outside
         return
     if instr.method is not Method.BULK_COPY:
         slot = e.slot(loop.id, shared.slots, instr.stage)
-        if any(o.result.type.axes for o in task.ops if o is not op):
+        indices = vector.subscript_values(op.subscripts)
+        if any(v.type.axes and v.name not in e.scope.registers for v in indices):
             why = "its indices are computed where an operand of a product is filled"
             raise no_code(f"the gather from {op.tensor}", why, op.loc)
         with w.block(f"if ({condition})") if condition else nullcontext():

@@ -424,7 +424,8 @@ class KernelPlan:
         """Whether `task` reads shared memory by ordinary loads of all lanes."""
         if task in self.dots:
             return self.dots[task].simt
-        return self.tasks[task].kind in (Kind.VECTOR, Kind.STORE, Kind.ATOMIC) if task in self.tasks else False
+        by_threads = (Kind.VECTOR, Kind.GATHER, Kind.STORE, Kind.ATOMIC)
+        return self.tasks[task].kind in by_threads if task in self.tasks else False
 
     def stages(self, loop: int) -> int:
         return next((p.stages for p in self.program.loops if p.loop == loop), 1)

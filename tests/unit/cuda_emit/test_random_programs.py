@@ -1,0 +1,33 @@
+"""The smallest programs of each kind of fault that random programs have found in the GPU generator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import threadloom as tl
+from tests.unit.cuda_emit.test_forms import source_of
+from threadloom.targets.cuda import nvrtc
+
+
+def compiled(call) -> str:
+    text = source_of(call)
+    nvrtc.compile_source(text, "sm_90a")
+    return text
+
+
+@tl.kernel
+def gathered(
+    x: tl.Tensor["M", "N", tl.f32], index: tl.Tensor["N", tl.i32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for m in tl.grid("M"):
+        n = tl.axis("N")
+        out[m, n] = x[m, index[n]]
+
+
+def test_indices_that_the_copy_engine_brings_are_read_from_shared_memory():
+    text = compiled(gathered.bind(np.zeros((64, 64), np.float32), np.zeros(64, np.int32)))
+    gather = text[text.index("// gather_x") :]
+    assert "bulk_load(smem_index" in text
+    assert gather.index("smem_index") < gather.index("x[(i64)(")
+    release = gather.index("barrier_arrive(empty_index")
+    assert "__syncwarp();" in gather[gather.index("x[(i64)(") : release]
