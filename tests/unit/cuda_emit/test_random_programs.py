@@ -31,3 +31,14 @@ def test_indices_that_the_copy_engine_brings_are_read_from_shared_memory():
     assert gather.index("smem_index") < gather.index("x[(i64)(")
     release = gather.index("barrier_arrive(empty_index")
     assert "__syncwarp();" in gather[gather.index("x[(i64)(") : release]
+
+
+@tl.kernel
+def masked_twice(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        below = n <= m
+        out[m, n] = tl.where(below, x[m, n], 1.0) * x[m, n] + tl.where(below, tl.exp(x[m, n]), 0.5)
+
+
+def test_a_condition_of_a_mask_and_of_elementwise_code():
+    compiled(masked_twice.bind(np.zeros((64, 64), np.float32)))

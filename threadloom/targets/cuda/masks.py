@@ -53,16 +53,17 @@ def find_masks(ops: tuple[tile.Op, ...], kept: frozenset[str], dying: frozenset[
             continue
         out.append(mask)
         absorbed |= {name for name, _ in mask.chain}
-    masks = [m for m in out if isinstance(m, Mask)]
-    inside = {n for m in masks for n, _ in m.chain}
-    needed = {v.name for o in out if not isinstance(o, Mask) for v in operands(o) if not _only_in(o, inside)}
-    gone = absorbed - needed - kept
-    return tuple(o for o in out if isinstance(o, Mask) or o.result.name not in gone)
-
-
-def _only_in(op: tile.Op, inside: set[str]) -> bool:
-    """Whether the operation itself is one that a mask has taken in."""
-    return hasattr(op, "result") and op.result.name in inside
+    needed = set(kept)
+    left: list[tile.Op | Mask] = []
+    for op in reversed(out):  # readers first: what a mask took in stays where anything else that stays reads it
+        if isinstance(op, Mask):
+            needed |= {op.source.name, op.fill.name}
+        elif op.result.name in absorbed - needed:
+            continue
+        else:
+            needed |= {v.name for v in operands(op)}
+        left.insert(0, op)
+    return tuple(left)
 
 
 def _mask_of(op: tile.Op, made: dict[str, tile.Op]) -> Mask | None:
