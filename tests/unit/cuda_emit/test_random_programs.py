@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
@@ -42,3 +43,15 @@ def masked_twice(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
 
 def test_a_condition_of_a_mask_and_of_elementwise_code():
     compiled(masked_twice.bind(np.zeros((64, 64), np.float32)))
+
+
+@tl.kernel
+def shifted(x: tl.Tensor["M", "N", tl.u8]) -> tl.Tensor["M", tl.i32]:
+    for m in tl.grid("M"):
+        n = tl.axis("N")
+        out[m] = tl.sum((x[m, n] + 3) >> x[m, n], n)
+
+
+@pytest.mark.parametrize("extent", [16, 2048])
+def test_narrow_integers_in_pieces_of_shared_memory(extent: int):
+    compiled(shifted.bind(np.zeros((32, extent), np.uint8)))

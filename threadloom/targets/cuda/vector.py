@@ -346,7 +346,8 @@ def read(scope: Scope, value: tile.Value, layout: Layout, register: str) -> str:
     if held.scalar:
         return held.name
     if held.piece:
-        return c.from_memory(held.dtype, f"{held.name}[e]")
+        element = c.from_memory(held.dtype, f"{held.name}[e]")
+        return f"(i32)({element})" if held.dtype.name in ("i8", "u8") else element
     if held.packed:
         return unpacked(held, register_index(layout, held.layout, register))
     return f"{held.name}[{_simplify(register_index(layout, held.layout, register))}]"
