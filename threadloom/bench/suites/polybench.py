@@ -34,7 +34,7 @@ def _judge(folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
     outcome = outcomes[-1]
     if not outcome.good:
         return judge_bad(outcome)
-    found = re.search(r"Non-Matching CPU-GPU Outputs.*: (\d+)", outcome.output)
+    found = re.search(r"(?:Non-Matching CPU-GPU Outputs.*|Number of misses): (\d+)", outcome.output)
     if not found:
         return RAN, ""
     return (PASS if found[1] == "0" else WRONG), found[0]

@@ -87,7 +87,7 @@ PAIRS = (
     Pair(
         "lud",
         "lud/cuda",
-        _NVCC + "-I../common lud.cu ../common/common.c -o program",
+        _NVCC + "-I../common lud.cu lud_kernel.cu ../common/common.c -o program",
         "./program -s 1024",
         "lud/omp",
         _C + "-I../common lud.c lud_omp.c ../common/common.c -lm -o program",

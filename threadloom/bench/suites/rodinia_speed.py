@@ -133,7 +133,8 @@ def _prepared(origin: Path, folder: str, scratch: Path, build: str, times: Times
 def _round(times: Times, folder: Path, command: str, variables: dict[str, str], written: str) -> None:
     (folder / written).unlink(missing_ok=True)
     outcome: Outcome = run(["sh", "-c", "exec " + command], folder, _LIMITS, {"OMP_WAIT_POLICY": "active", **variables})
-    if not outcome.good:
+    # Some of these programs end main without a value: the status counts only where nothing else says that it ran.
+    if outcome.stopped or outcome.status < 0 or (outcome.status and not (folder / written).exists()):
         times.cause = judge_bad(outcome)[1]
         return
     times.whole_s.append(outcome.seconds)
