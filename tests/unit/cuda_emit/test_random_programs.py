@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
+from tests.unit.cuda_sm80.emulation import run_on_cpu
+from tests.unit.cuda_sm80.test_on_cpu import generated
+from threadloom.errors import CompileError
 from threadloom.targets.cuda import nvrtc
 
 
@@ -55,3 +60,50 @@ def shifted(x: tl.Tensor["M", "N", tl.u8]) -> tl.Tensor["M", tl.i32]:
 @pytest.mark.parametrize("extent", [16, 2048])
 def test_narrow_integers_in_pieces_of_shared_memory(extent: int):
     compiled(shifted.bind(np.zeros((32, extent), np.uint8)))
+
+
+@tl.kernel
+def narrow_rows(x: tl.Tensor["K", "N", tl.f32]) -> tl.Tensor["N", tl.f32]:
+    for n in tl.grid("N"):
+        acc = tl.zeros(n)
+        for k in tl.stream(tl.each("K")):
+            acc = acc + x[k, n]
+        out[n] = acc
+
+
+def test_slots_begin_where_the_copy_engine_may_write():
+    """Found on an H200: slots of 16 bytes gave misaligned addresses."""
+    text = compiled(narrow_rows.bind(np.zeros((24, 8), np.float32)))
+    steps = [int(n) for n in re.findall(r"bulk_load\(smem_x \+ ring_\w+\.slot \* (\d+)", text)]
+    assert steps and all(n % 128 == 0 for n in steps)
+
+
+@tl.kernel
+def spread(x: tl.Tensor["M", tl.f32], y: tl.Tensor["N", "W", tl.f32]) -> tl.Tensor["M", "N", "W", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        w = tl.axis("W")
+        out[m, n, w] = x[m] * 2.0
+
+
+@pytest.mark.clang
+def test_a_store_fills_the_axes_that_its_value_lacks():
+    """Found on an H200: only the first position of a tile along `n` and along `w` was written."""
+    call = spread.bind(x=np.arange(5, dtype=np.float32), y=np.zeros((37, 3), np.float32))
+    out = np.full((5, 37, 3), np.nan, np.float32)
+    run_on_cpu(generated(call), call.kernel, call.arrays | {"out": out}, call.dims, call.scalars)
+    assert np.array_equal(out, np.broadcast_to(2.0 * np.arange(5)[:, None, None], out.shape))
+    compiled(call)
+
+
+@tl.kernel
+def spread_by_index(
+    x: tl.Tensor["M", tl.f32], index: tl.Tensor["N", tl.i32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        out[m, index[n]] = x[m]
+
+
+def test_a_store_to_computed_positions_along_axes_that_its_value_lacks_has_no_code():
+    with pytest.raises(CompileError) as caught:
+        source_of(spread_by_index.bind(np.zeros(64, np.float32), np.zeros(64, np.int32)))
+    assert caught.value.slug == "gpu-no-code" and "test_random_programs.py" in str(caught.value)

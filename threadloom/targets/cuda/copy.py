@@ -6,14 +6,16 @@ alone, with coefficient 1, in one dimension; everything else of its subscript is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.names import identifier
-from threadloom.targets.cuda.registers import Registers, Scope
-from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.registers import Place, Registers, Scope
+from threadloom.targets.cuda.shared import BOX_ALIGN_BYTES, SharedTile
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.vector import read
 from threadloom.tile import ops as tile
@@ -96,6 +98,8 @@ def emit_bulk_load(
         for row in range(0, rows, boxes.get(rows_axis, rows) or 1):
             shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: str(row)}
             at = panel * shared.panel_bytes + row * shared.row_bytes * (shared.true_rows // max(1, rows))
+            if at % BOX_ALIGN_BYTES:
+                raise no_code(f"the load of {op.tensor}", f"a box would begin {at} bytes into its tile", op.loc)
             coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
             to = f"{base}{f' + {at}' if at else ''}"
             scope.writer.line(f"{one_thread}bulk_load({to}, &{map_name}, {barrier}, {coordinates});")
@@ -168,8 +172,9 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
         raise no_code(f"a store to {tensor.name}", "two elements share a byte", op.loc)
     vector = 1 if atomic else vector_elems(op.subscripts, facts, layout)
     source = op.value.type.dtype
-    owner = _owner(layout)
-    with w.block(f"if ({owner})" if owner else ""):
+    missing = missing_axes(scope, op)
+    owner = "" if missing else _owner(layout)
+    with w.block(f"if ({owner})" if owner else ""), _along(scope, missing, layout):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
             indices = element_indices(scope, op.subscripts, layout, "i")
@@ -198,6 +203,48 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                 w.line("#pragma unroll")
                 w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {element('i + e')};")
                 w.line(f"store_vector<{bytes_}>({address}, piece, {valid});")
+
+
+def missing_axes(scope: Scope, op: tile.Store | tile.AtomicAdd) -> tuple[str, ...]:
+    """Axes of a store's subscripts that its value lacks: every position along them gets the same."""
+    terms = [t for s in op.subscripts for t in s.terms]
+    for t in terms:
+        if t.value is not None and not set(t.value.type.axes) <= set(op.value.type.axes):
+            raise no_code(f"a store to {op.tensor}", f"its index {t.value.name} has axes that the value lacks", op.loc)
+    named = dict.fromkeys(t.axis for t in terms if t.axis is not None)
+    return tuple(a for a in named if a not in op.value.type.axes and scope.places[a].extent > 1)
+
+
+@contextmanager
+def _along(scope: Scope, axes: tuple[str, ...], layout: Layout) -> Iterator[None]:
+    """Loops over the valid positions of the current tile of `axes`, one at a time; along the last one, threads that
+    hold the same element take turns."""
+    outside = dict(scope.places)
+    with ExitStack() as loops:
+        for axis in axes:
+            place, at = scope.places[axis], scope.fresh(f"{axis}_each")
+            stop = f"{place.first} + {place.extent}" if place.first != "0" else str(place.extent)
+            stop = stop if place.full else f"min({place.stop}, {stop})"
+            mine, count = _replica(layout) if axis == axes[-1] else ("0", 1)
+            first = " + ".join(x for x in (place.first, mine) if x != "0") or "0"
+            loops.enter_context(scope.writer.block(f"for (i32 {at} = {first}; {at} < {stop}; {at} += {count})"))
+            scope.places[axis] = Place(at, stop, 1, full=True)
+        yield
+    scope.places = outside
+
+
+def _replica(layout: Layout) -> tuple[str, int]:
+    """(C expression of a thread's number among those that hold the same element, how many these are)."""
+    terms, count = [], 1
+    for source, variable in ((Source.LANE, "lane"), (Source.WARP, "warp_in_group")):
+        place = 1
+        for d in layout.of(source):
+            if not d.axis and d.size > 1:
+                digit = f"{variable} / {place} % {d.size}" if place > 1 else f"{variable} % {d.size}"
+                terms.append(f"{digit} * {count}" if count > 1 else digit)
+                count *= d.size
+            place *= d.size
+    return " + ".join(terms) or "0", count
 
 
 def _load_expression(scope: Scope, op: tile.Load, tensor: tile.Tensor, layout: Layout, register: str) -> str:

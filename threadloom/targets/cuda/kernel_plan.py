@@ -222,7 +222,11 @@ class KernelPlan:
         stored = [o.value.name for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store)]
         if value not in stored:
             return False
-        column = self.contiguous_axis(self.store_of(value))
+        op = self.store_of(value)
+        named = {t.axis for s in op.subscripts for t in s.terms}
+        if any(self.extents.get(a, 1) > 1 for a in named - set(op.value.type.axes)):
+            return False  # every position along that axis gets the tile
+        column = self.contiguous_axis(op)
         rows = [a for a in self.values[value].type.axes if a != column]
         if column is None or len(rows) != 1:
             return False

@@ -2,7 +2,7 @@
 
 A tile has rows (one or several axes, the last fastest) and one contiguous axis. Rows of 128 bytes make a panel; a
 longer contiguous axis takes several panels, each `rows` * 128 bytes, one after the other. A tile that no product reads
-is not swizzled and its panels are up to 256 elements wide (the largest box side).
+is not swizzled and its panels are up to 256 elements wide (the largest box side); each begins where a box may.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from threadloom.dtypes import Dtype
 
 ROW_BYTES = 128
 ATOM_ROWS = 8  # the swizzle repeats every 8 rows: 1024 bytes
+BOX_ALIGN_BYTES = 128  # where the copy engine may put a box
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class SharedTile:
 
     @property
     def panel_bytes(self) -> int:
-        return self.rows * self.row_bytes
+        return -(-self.rows * self.row_bytes // BOX_ALIGN_BYTES) * BOX_ALIGN_BYTES
 
     @property
     def bytes_per_slot(self) -> int:
