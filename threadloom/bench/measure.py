@@ -17,6 +17,7 @@ from pathlib import Path
 
 JIFFY_S = 0.01
 QUIET_CORES = 0.15  # what others may use of the machine during a burst, in cores
+LONG_S = 0.5  # what takes longer is timed once a turn
 WARM_S = 0.04  # before a burst: woken threads may share a processor for some milliseconds
 BURST_S = 0.06
 WAIT_S = 0.3  # between looks at a machine that is not quiet
@@ -84,12 +85,15 @@ def alternate(
 
 def _burst(function: Callable[[], object], samples: _Samples) -> float | None:
     """Run for a moment; the best time, None where somebody disturbed it."""
-    began = time.perf_counter()
+    began, took = time.perf_counter(), 0.0
     while time.perf_counter() - began < WARM_S:
+        start = time.perf_counter()
         function()
+        took = time.perf_counter() - start
+    fewest = 1 if took > LONG_S else 3
     began, busy, own = time.perf_counter(), _busy_s(), time.process_time()
     times: list[float] = []
-    while len(times) < 3 or time.perf_counter() - began < BURST_S:
+    while len(times) < fewest or time.perf_counter() - began < BURST_S:
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
