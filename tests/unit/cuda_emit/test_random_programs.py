@@ -21,6 +21,14 @@ def compiled(call) -> str:
     return text
 
 
+def on_cpu(kernel, dtype: type, **arguments) -> np.ndarray:
+    """What the code for sm_80, which shares the generator of elementwise code and of stores, computes."""
+    call = kernel.bind(**arguments)
+    out = np.full_like(call.arrays["out"], 0x7F, dtype)
+    run_on_cpu(generated(call), call.kernel, call.arrays | {"out": out}, call.dims, call.scalars)
+    return out
+
+
 @tl.kernel
 def gathered(
     x: tl.Tensor["M", "N", tl.f32], index: tl.Tensor["N", tl.i32]
@@ -88,11 +96,10 @@ def spread(x: tl.Tensor["M", tl.f32], y: tl.Tensor["N", "W", tl.f32]) -> tl.Tens
 @pytest.mark.clang
 def test_a_store_fills_the_axes_that_its_value_lacks():
     """Found on an H200: only the first position of a tile along `n` and along `w` was written."""
-    call = spread.bind(x=np.arange(5, dtype=np.float32), y=np.zeros((37, 3), np.float32))
-    out = np.full((5, 37, 3), np.nan, np.float32)
-    run_on_cpu(generated(call), call.kernel, call.arrays | {"out": out}, call.dims, call.scalars)
+    given = dict(x=np.arange(5, dtype=np.float32), y=np.zeros((37, 3), np.float32))
+    out = on_cpu(spread, np.float32, **given)
     assert np.array_equal(out, np.broadcast_to(2.0 * np.arange(5)[:, None, None], out.shape))
-    compiled(call)
+    compiled(spread.bind(**given))
 
 
 @tl.kernel
@@ -107,3 +114,32 @@ def test_a_store_to_computed_positions_along_axes_that_its_value_lacks_has_no_co
     with pytest.raises(CompileError) as caught:
         source_of(spread_by_index.bind(np.zeros(64, np.float32), np.zeros(64, np.int32)))
     assert caught.value.slug == "gpu-no-code" and "test_random_programs.py" in str(caught.value)
+
+
+@tl.kernel
+def complements(x: tl.Tensor["M", tl.u8], y: tl.Tensor["M", tl.i8]) -> tl.Tensor["M", tl.i32]:
+    for m in tl.grid("M"):
+        out[m] = tl.cast(~x[m], tl.i32) * 1000 + tl.cast(-y[m], tl.i32)
+
+
+@pytest.mark.clang
+def test_complements_and_negatives_of_8_bits_wrap():
+    x, y = np.arange(5, dtype=np.uint8), np.array([-128, -1, 0, 1, 127], np.int8)
+    assert np.array_equal(on_cpu(complements, np.int32, x=x, y=y), (~x).astype(np.int32) * 1000 + (-y).astype(np.int32))
+
+
+@tl.kernel
+def any_and_all(x: tl.Tensor["M", "W", tl.i32]) -> tl.Tensor["M", tl.i32]:
+    for m in tl.grid("M"):
+        w = tl.axis("W")
+        out[m] = tl.cast(tl.any(x[m, w] > 2, w), tl.i32) * 2 + tl.cast(tl.all(x[m, w] > 0, w), tl.i32)
+
+
+@pytest.mark.clang
+def test_all_lanes_exchange_truth_values():
+    """Found on an H200: lanes whose part had decided the result left out the shuffle."""
+    x = np.ones((3, 64), np.int32)
+    x[0, 40], x[1, 17], x[2, 5] = 3, 0, 9
+    assert np.array_equal(on_cpu(any_and_all, np.int32, x=x), [3, 0, 3])
+    text = compiled(any_and_all.bind(x))
+    assert "&& __shfl" not in text and "|| __shfl" not in text

@@ -105,10 +105,10 @@ def expression(fn: str, operand: Dtype, args: list[str]) -> str:
     if fn == "where":
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if fn == "neg":
-        return f"(-{args[0]})"
-    if fn == "not":
-        return f"(!{args[0]})" if operand.kind == "bool" else f"(~{args[0]})"
-    if fn == "div" and operand.is_float and operand.name != "f64":
+        text = f"(-{args[0]})"
+    elif fn == "not":
+        text = f"(!{args[0]})" if operand.kind == "bool" else f"(~{args[0]})"
+    elif fn == "div" and operand.is_float and operand.name != "f64":
         text = f"divide({args[0]}, {args[1]})"
     elif fn in _INFIX:
         text = f"({args[0]} {_INFIX[fn]} {args[1]})"
@@ -160,9 +160,9 @@ def combine(fn: str, dtype: Dtype, a: str, b: str) -> str:
         case "prod":
             return f"{a} * {b}"
         case "any":
-            return f"({a} || {b})"
+            return f"({a} | {b})"  # both sides are evaluated: one may be a shuffle, which all lanes must reach
         case "all":
-            return f"({a} && {b})"
+            return f"({a} & {b})"
         case "max":
             return expression("maximum", dtype, [a, b])
         case "min":
