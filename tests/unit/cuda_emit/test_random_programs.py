@@ -143,3 +143,39 @@ def test_all_lanes_exchange_truth_values():
     assert np.array_equal(on_cpu(any_and_all, np.int32, x=x), [3, 0, 3])
     text = compiled(any_and_all.bind(x))
     assert "&& __shfl" not in text and "|| __shfl" not in text
+
+
+@tl.kernel
+def chosen(x: tl.Tensor["B", tl.f32], y: tl.Tensor["B", "M", tl.f32], s: tl.f32) -> tl.Tensor["B", "M", tl.f32]:
+    for b, m in tl.grid(tl.each("B"), "M"):
+        if s > 1.0:
+            r = x[b] * 0.5
+        else:
+            r = x[b] + 3.0
+        out[b, m] = r + y[b, m]
+
+
+@pytest.mark.clang
+def test_an_if_chooses_between_scalars():
+    """Found on an H200: the first branch was taken always."""
+    x, y = np.arange(2, dtype=np.float32), np.ones((2, 8), np.float32)
+    for s, wanted in ((2.0, x * 0.5), (0.5, x + 3)):
+        assert np.array_equal(on_cpu(chosen, np.float32, x=x, y=y, s=s), wanted[:, None] + y)
+
+
+@tl.kernel
+def chosen_sum(x: tl.Tensor["B", "W", tl.f32], s: tl.f32) -> tl.Tensor["B", tl.f32]:
+    for b in tl.grid(tl.each("B")):
+        w = tl.axis("W")
+        if s > 1.0:
+            r = tl.sum(x[b, w], w) * 0.5
+        else:
+            r = tl.sum(x[b, w], w) + 3.0
+        out[b] = r
+
+
+@pytest.mark.clang
+def test_an_if_chooses_between_scalars_that_threads_compute():
+    x = np.ones((2, 8), np.float32)
+    for s, wanted in ((2.0, 4.0), (0.5, 11.0)):
+        assert np.array_equal(on_cpu(chosen_sum, np.float32, x=x, s=s), [wanted, wanted])

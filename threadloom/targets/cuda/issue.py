@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from contextlib import nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
@@ -39,13 +41,14 @@ def _emit_issue(e: RoleEmitter, loop: Loop, instr: Issue, instrs: tuple[Instr, .
     if task.kind in (Kind.LOAD, Kind.GATHER):
         _load(e, loop, instr, task, instrs, condition)
         return
+    chosen = declare_chosen(e, task) if condition else {}
     outside = dict(e.scope.registers)
     with e.scope.writer.block(f"if ({condition})") if condition else nullcontext():
         match task.kind:
             case Kind.DOT:
                 _dot(e, loop, instr, task)
             case Kind.VECTOR:
-                vector_task(e, loop, instr, task)
+                vector_task(e, loop, instr, task, chosen)
             case Kind.STORE | Kind.ATOMIC:
                 store_task(e, loop, instr, task)
     if condition:  # what the block declared is gone
@@ -57,10 +60,9 @@ def _emit_issue(e: RoleEmitter, loop: Loop, instr: Issue, instrs: tuple[Instr, .
 def guard_of(e: RoleEmitter, task: STask) -> str:
     """C condition under which the sTask runs, "" where it always does."""
     tests = []
-    for guard in e.plan.program.graph.guards:
-        if guard.task == task.name:
-            name = e.scope.registers[guard.cond].name
-            tests.append(name if guard.wanted else f"!{name}")
+    for guard in e.plan.guards(task):
+        name = e.scope.registers[guard.cond].name
+        tests.append(name if guard.wanted else f"!{name}")
     return " && ".join(tests)
 
 
@@ -74,8 +76,7 @@ def _load(
         held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         outside = dict(e.scope.registers)
         with w.block(f"if ({condition})") if condition else nullcontext():
-            _read_shared_operands(e, loop, instr, task)
-            _emit_indices(e, task, op)
+            read_indices(e, loop, instr, task, op)
             copy.emit_load(e.scope, op, facts, held)
         if condition:  # what the block declared is gone
             e.scope.registers = outside
@@ -109,8 +110,9 @@ def _load(
         w.line(f"else {e.one_thread}barrier_arrive({entry});  // nothing to load: the phase completes all the same")
 
 
-def _emit_indices(e: RoleEmitter, task: STask, op: tile.Load) -> None:
-    """The index computations among a gather's own operations."""
+def read_indices(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, op: tile.Load) -> None:
+    """Bring the indices of a gather from shared memory; compute those that are among its own operations."""
+    _read_shared_operands(e, loop, instr, task)
     known = e.scope.registers
     own = tuple(o for o in task.ops if o is not op and (o.result.type.axes or o.result.name not in known))
     if own:
@@ -154,9 +156,24 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     emit_dot(e.scope, dot, operands[0], operands[1], held, (slots[0], slots[1]), accumulate, e.plan.used)
 
 
-def vector_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+def declare_chosen(e: RoleEmitter, task: STask) -> dict[str, Registers]:
+    """Declare, before the block of an `if`, what a vector task in it writes of rank 0: that has no home, and the task
+    of the other branch writes it, too."""
+    if task.kind is not Kind.VECTOR:
+        return {}
+    values = [e.plan.value(name) for name in task.writes]
+    rank_0 = [v for v in values if not v.type.axes and e.homes.of(v.name) is None]
+    return {v.name: vector.declare(e.scope, v, uniform(e.scope.team.warps)) for v in rank_0}
+
+
+def vector_task(
+    e: RoleEmitter, loop: Loop, instr: Issue, task: STask, chosen: Mapping[str, Registers] = MappingProxyType({})
+) -> None:
+    """`chosen`: what `declare_chosen` declared."""
     _read_shared_operands(e, loop, instr, task, in_pieces=True)
     known = e.scope.registers
+    for name in chosen:
+        known.pop(name)
     e.homes.begin(task)
     packed = _packed_casts(e, task)
     ops = tuple(
@@ -175,6 +192,9 @@ def vector_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     for name in task.writes:
         _to_products(e, loop, instr, name)
     e.homes.finish(task)
+    for name, held in chosen.items():
+        made = known[name]
+        e.scope.writer.line(f"{held.name}[0] = {made.name if made.scalar else f'{made.name}[0]'};")
 
 
 def _to_products(e: RoleEmitter, loop: Loop, instr: Issue, name: str) -> None:
@@ -249,11 +269,13 @@ def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
 def emit_scalars(e: RoleEmitter, loop: int) -> dict[str, Registers]:
     """Rank-0 code of `loop`'s body for the instance whose places are current; what it made."""
     before = dict(e.scope.registers)
+    made: set[str] = set()
     for task in e.plan.tasks.values():
         if task.loop == loop and task.kind is Kind.SCALAR:
             for op in task.ops:
-                if loop != 0 or op.result.name not in e.scope.registers:
-                    _scalar(e, op)
+                if loop != 0 or (task.name, op.result.name) not in e.ready:
+                    _scalar(e, task, op, made if loop else before.keys() | made)
+                    made.add(op.result.name)
     return {name: held for name, held in e.scope.registers.items() if before.get(name) is not held}
 
 
@@ -263,19 +285,35 @@ def emit_ready_scalars(e: RoleEmitter, loop: int) -> None:
         if task.loop != loop or task.kind is not Kind.SCALAR:
             continue
         for op in task.ops:
-            if op.result.name not in e.scope.registers and _is_ready(e, op):
-                _scalar(e, op)
+            if (task.name, op.result.name) not in e.ready and _is_ready(e, task, op):
+                _scalar(e, task, op, e.scope.registers.keys())
+                e.ready.add((task.name, op.result.name))
 
 
-def _is_ready(e: RoleEmitter, op: tile.Op) -> bool:
+def _is_ready(e: RoleEmitter, task: STask, op: tile.Op) -> bool:
     axes = [op.axis] if isinstance(op, tile.Index | tile.Bound) else []
     if isinstance(op, tile.Load):
         axes += [t.axis for s in op.subscripts for t in s.terms if t.axis is not None]
-    known = all(v.name in e.scope.registers for v in vector.operands(op))
+    wanted = {v.name for v in vector.operands(op)} | {g.cond for g in e.plan.guards(task)}
+    known = all(name in e.scope.registers for name in wanted)
     return known and all(a in e.scope.places for a in axes)
 
 
-def _scalar(e: RoleEmitter, op: tile.Op) -> None:
+def _scalar(e: RoleEmitter, task: STask, op: tile.Op, made: Collection[str]) -> None:
+    """Write `op`. Both branches of an `if` are computed; where one has already made the result (it is in `made`), the
+    condition of this one chooses."""
+    name, condition = op.result.name, guard_of(e, task)
+    other = e.scope.registers.pop(name, None) if condition and name in made else None
+    _define_scalar(e, op)
+    if other is None:
+        return
+    mine, kind = e.scope.registers[name], c.register_type(op.result.type.dtype)
+    chosen = e.scope.fresh(name)
+    e.scope.writer.line(f"const {kind} {chosen} = {condition} ? {mine.name} : {other.name};")
+    e.scope.registers[name] = Registers(chosen, op.result.type.dtype, uniform(), scalar=True)
+
+
+def _define_scalar(e: RoleEmitter, op: tile.Op) -> None:
     match op:
         case tile.Load():
             facts = e.plan.facts[op.tensor]

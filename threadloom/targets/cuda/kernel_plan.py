@@ -24,7 +24,7 @@ from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.targets.cuda.wgmma import Instruction
-from threadloom.task.ops import Kind, Loop, Method, STask, Tile
+from threadloom.task.ops import Guard, Kind, Loop, Method, STask, Tile
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
 
@@ -74,6 +74,9 @@ class KernelPlan:
     @cached_property
     def issued(self) -> dict[str, Issue]:
         return {i.task: i for s in self.program.sections for i in s.instrs if isinstance(i, Issue)}
+
+    def guards(self, task: STask) -> tuple[Guard, ...]:
+        return tuple(g for g in self.program.graph.guards if g.task == task.name)
 
     def loop(self, number: int) -> Loop:
         return next(x for x in self.program.graph.loops if x.id == number)

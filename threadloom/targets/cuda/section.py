@@ -40,6 +40,7 @@ class RoleEmitter:
     groups: list[bool] = field(default_factory=list)  # the epilogue's groups so far: whether there is one
     turns: dict[str, str] = field(default_factory=dict)  # order signal -> its name in this role's code
     scalars: dict[int, dict[str, Registers]] = field(default_factory=dict)  # stage -> rank-0 values of its instance
+    ready: set[tuple[str, str]] = field(default_factory=set)  # (sTask, rank-0 value) written while the grid is walked
     kept: dict[tuple[int, int, int], str] = field(default_factory=dict)  # like rings, of tiles that a like loop made
 
     @property

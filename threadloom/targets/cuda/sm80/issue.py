@@ -9,7 +9,7 @@ from threadloom.errors import InternalError
 from threadloom.sched.ops import Issue
 from threadloom.targets.cuda import copy, vector
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
-from threadloom.targets.cuda.issue import guard_of, slot_of, store_task, vector_task
+from threadloom.targets.cuda.issue import declare_chosen, guard_of, read_indices, slot_of, store_task, vector_task
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.sm80.load import copied_elems, emit_async_fill
 from threadloom.targets.cuda.sm80.mma import emit_mma
@@ -25,9 +25,11 @@ def emit_issue(e: WorkerEmitter, loop: Loop, instr: Issue, exists: str) -> None:
     task = e.plan.task(instr.task)
     if task.kind is Kind.SCALAR:
         return  # written where its loop body begins
-    w, outside = e.scope.writer, dict(e.scope.registers)
+    w = e.scope.writer
     w.note(e.plan.describe(task))
     condition = " && ".join(c for c in (exists, guard_of(e, task)) if c)
+    chosen = declare_chosen(e, task) if condition else {}
+    outside = dict(e.scope.registers)
     with w.block(f"if ({condition})") if condition else nullcontext():
         match task.kind:
             case Kind.LOAD | Kind.GATHER:
@@ -35,7 +37,7 @@ def emit_issue(e: WorkerEmitter, loop: Loop, instr: Issue, exists: str) -> None:
             case Kind.DOT:
                 _dot(e, loop, instr, task)
             case Kind.VECTOR:
-                vector_task(e, loop, instr, task)
+                vector_task(e, loop, instr, task, chosen)
             case Kind.STORE | Kind.ATOMIC:
                 store_task(e, loop, instr, task)
     if condition:  # what the block declared is gone
@@ -50,6 +52,7 @@ def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     shared = e.plan.shared_tile(op.result.name) if e.plan.tiles.of(op.result.name) else None
     if shared is None:
         held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        read_indices(e, loop, instr, task, op)
         copy.emit_load(e.scope, op, facts, held)
         return
     slot = e.slot(loop.id, shared.slots, instr.stage)
