@@ -29,8 +29,8 @@ class Kind:
 KINDS = (
     Kind("code", "compiled code, by content", ("objects/*.object", "objects/.writing-*")),
     Kind("plans", "tuned plans and measurements", ("store.sqlite", "store.sqlite-*", "store.sqlite.bad-*")),
-    Kind("cuda", "the CUDA runtime, CUDA roots and emitted CUDA kernels",
-         ("cuda-runtime/*", "cuda-home/*", "cuda-programs/*")),
+    Kind("cuda", "the CUDA runtime, CUDA roots, emitted CUDA kernels and PyTorch extensions",
+         ("cuda-runtime/*", "cuda-home/*", "cuda-programs/*", "torch-extensions/*", "precompiled-headers/*")),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from threadloom.cuda import clang
+from threadloom.cuda import clang, precompiled
 from threadloom.errors import CompileError, slug
 from threadloom.source import Loc
 
@@ -126,10 +126,14 @@ def _compile_side(
         if done.returncode:
             return run or done
         text = whole.read_bytes()
-        whole.write_bytes(_readable(text if user_text is None else change_user_text(text, user_text)))
-        prelude = flags.index("-include")
-        plain = [*flags[:prelude], *flags[prelude + 2 :], "-x", "cuda-cpp-output"]
-        return compiler.run([*plain, str(whole)], cwd)
+        changed = _readable(text if user_text is None else change_user_text(text, user_text))
+        prelude = options.index("-include")
+        output = options.index("-o")
+        plain = [*options[:prelude], *options[prelude + 2 : output], *options[output + 2 :], "-x", "cuda-cpp-output"]
+        if user_text is not None:
+            plain, changed = precompiled.use(compiler, plain, changed, HEADERS)
+        whole.write_bytes(changed)
+        return compiler.run([*plain, "-emit-llvm", "-S", "-o", "-", str(whole)], cwd)
 
 
 _LINE_MARKER = re.compile(rb'^# \d+ "(?:[^"\\]|\\.)*"([ \d]*)$', re.MULTILINE)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from threadloom import env
-from threadloom.cuda import clang, runtime_library
+from threadloom.cuda import clang, precompiled, runtime_library
 from threadloom.cuda.build import source_options
 from threadloom.cuda.compile_unit import UnitOptions, compile_unit
 from threadloom.cuda.front import HEADERS as CUDA_HEADERS
@@ -256,11 +256,12 @@ def _compile_cpp(made: _Extension, source: str, target: Path) -> None:
     if done.returncode:
         raise source_error(done.stderr, source)
     text = change_user_text(done.stdout.encode(), on_cpu)
+    level = () if any(flag.startswith("-O") for flag in made.cflags) else ("-O1",)
+    plain = ["-x", "c++-cpp-output", *standard, *level, *made.cflags, "-fPIC", "-w"]
+    plain, text = precompiled.use(compiler, plain, text, CUDA_HEADERS)
     whole = target.with_suffix(".ii")
     whole.write_bytes(text)
-    level = () if any(flag.startswith("-O") for flag in made.cflags) else ("-O1",)
-    done = compiler.run(["-x", "c++-cpp-output", *standard, *level, *made.cflags, "-fPIC", "-w", "-c", str(whole),
-                         "-o", str(target)])  # fmt: skip
+    done = compiler.run([*plain, "-c", str(whole), "-o", str(target)])
     if done.returncode:
         raise source_error(done.stderr, source)
 
