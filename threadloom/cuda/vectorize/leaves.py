@@ -1,7 +1,7 @@
 """Leaves over lanes: arithmetic, addresses, memory, calls.
 
 %v = load float, ptr %p, stride 4              load <16 x float>, or llvm.masked.load under a mask
-%v = load float, ptr %p, varying               llvm.masked.gather
+%v = load float, ptr %p, varying               llvm.masked.gather, or a load where lanes turn out to be neighbours
 store, the same                                store, llvm.masked.store, llvm.masked.scatter
 %d = sdiv i32 %a, %b under a mask              lanes that are off divide by 1
 %e = call float @expf(float %x), atomics ...   one lane after the other
@@ -257,10 +257,33 @@ class LeafVectorizer(LaneBuilder):
             if mask is None:
                 return Lanes(self.editor.load(vector, pointer.first, align, metadata=op.attrs.metadata, name=name))
             return Lanes(self._masked_load(vector, pointer.first, mask, align, name))
-        operands = (self.vector(pointer), self._mask(mask), self.unknown(type_))
+        if self.shapes.likely(op.operands[0]) == size_bytes(type_):
+            return Lanes(self._load_if_neighbours(op, self.vector(pointer), vector, mask, align))
+        return Lanes(self._gather(op, self.vector(pointer), vector, mask, align))
+
+    def _load_if_neighbours(self, op: Leaf, pointers: Operand, vector: Vector, mask: Operand | None, align: int
+                            ) -> Operand:  # fmt: skip
+        """One load where the lanes that are on turn out to read neighbouring elements; else a gather."""
+        pointers = self.editor.leaf("freeze", (pointers,), name="lanes.at")  # lanes that are off may hold poison
+        first = self.editor.extract(pointers, const(I64, 0), "first")
+        expected = self.editor.gep(I8, first, self.counting(I64, size_bytes(vector.element)), flags=(),
+                                   name="expected")  # fmt: skip
+        apart = self.both(mask, self.editor.icmp("ne", pointers, expected, "apart"))
+        with self.editor.if_(self.any(apart)) as branch:
+            branch.yield_(self._gather(op, pointers, vector, mask, align))
+            branch.otherwise()
+            if mask is None:
+                near = self.editor.load(vector, first, align, metadata=op.attrs.metadata, name=op.result.name)
+            else:
+                near = self._masked_load(vector, first, mask, align, op.result.name)
+            branch.yield_(near)
+        return branch.results[0]
+
+    def _gather(self, op: Leaf, pointers: Operand, vector: Vector, mask: Operand | None, align: int) -> Operand:
+        operands = (pointers, self._mask(mask), self.unknown(vector.element))
         attrs = Attrs(callee=mangled("llvm.masked.gather", (vector, self.vector_type(PTR))), metadata=op.attrs.metadata,
                       arg_attrs=(f"align {align}", "", ""))  # fmt: skip
-        return Lanes(self.editor.leaf("call", operands, vector, attrs, name))
+        return self.editor.leaf("call", operands, vector, attrs, op.result.name)
 
     def _masked_load(self, vector: Vector, pointer: Operand, mask: Operand, align: int, name: str) -> Operand:
         attrs = Attrs(callee=mangled("llvm.masked.load", (vector, PTR)), arg_attrs=(f"align {align}", "", ""))
@@ -282,11 +305,22 @@ class LeafVectorizer(LaneBuilder):
             if mask is None:
                 self.editor.store(vector, pointer.first, align, metadata=op.attrs.metadata)
             else:
-                self.editor.masked_store(vector, pointer.first, mask, align)
+                self._masked_store(op, vector, pointer.first, mask, align)
             return
         callee = mangled("llvm.masked.scatter", (vector.type, self.vector_type(PTR)))
         attrs = Attrs(callee=callee, metadata=op.attrs.metadata, arg_attrs=("", f"align {align}", ""))
         self.editor.leaf("call", (vector, self.vector(pointer), self._mask(mask)), VOID, attrs)
+
+    def _masked_store(self, op: Leaf, vector: Operand, pointer: Operand, mask: Operand, align: int) -> None:
+        """Without AVX-512, a plain store where all lanes are on: masked ones take tens of cycles on AMD, and loads then
+        wait until they are in the cache."""
+        if has_mask_registers():
+            self.editor.masked_store(vector, pointer, mask, align)
+            return
+        with self.editor.if_(self.any(self.inverted(mask))) as branch:
+            self.editor.masked_store(vector, pointer, mask, align)
+            branch.otherwise()
+            self.editor.store(vector, pointer, align, metadata=op.attrs.metadata)
 
     def _mask(self, mask: Operand | None) -> Operand:
         return self.all_on() if mask is None else mask
@@ -339,6 +373,12 @@ def has_fma() -> bool:
     from threadloom.targets.cpu.host import host_cpu
 
     return host_cpu().has("fma") or host_cpu().target.triple.startswith("aarch64")
+
+
+def has_mask_registers() -> bool:
+    from threadloom.targets.cpu.host import host_cpu
+
+    return host_cpu().has("avx512f")
 
 
 def goes_one_by_one(op: Leaf, shapes: Shapes, memory: Memory) -> bool:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from threadloom.cuda.lower.effects import Memory, Root, RootKind, is_pure
-from threadloom.cuda.lower.traverse import last_values
+from threadloom.cuda.lower.traverse import last_values, walk
 from threadloom.cuda.lower.uniformity import Uniformity
 from threadloom.par.constants import int_value
 from threadloom.par.ops import (
@@ -52,11 +52,19 @@ class Shapes:
         self.private: dict[str, Alloca] = {}
         while self._flow(parallel.body.ops):
             pass
+        self._likely: dict[str, int] = {}
+        self._guess(parallel.body.ops)
 
     def stride(self, operand: Operand) -> Stride:
         if not isinstance(operand, Value):
             return 0
         return self._strides.get(operand.name, 0)
+
+    def likely(self, operand: Operand) -> Stride:
+        """As `stride`, but for a varying value the stride that most vectors will find: an index that is clamped at the
+        edges of an array counts up everywhere else."""
+        known = self.stride(operand)
+        return self._likely.get(operand.name) if known is VARYING and isinstance(operand, Value) else known
 
     def uniform(self, *operands: Operand) -> bool:
         return all(self.stride(operand) == 0 for operand in operands)
@@ -143,8 +151,20 @@ class Shapes:
 
     # ------------------------------------------------------------ leaves
 
-    def _leaf(self, op: Leaf) -> Stride:
-        strides = [self.stride(operand) for operand in op.operands]
+    def _guess(self, ops: Iterable[Op]) -> None:
+        """One pass, without what loops carry."""
+        for op in walk(ops):
+            if not isinstance(op, Leaf) or op.result is None or self.stride(op.result) is not VARYING:
+                continue
+            strides = [self.likely(operand) for operand in op.operands]
+            arms = strides[1:] if op.opcode == "select" else strides if _is_clamp(op) else []
+            guess = next(filter(None, arms), VARYING) if arms else self._leaf(op, strides)
+            if guess:
+                self._likely[op.result.name] = guess
+
+    def _leaf(self, op: Leaf, strides: list[Stride] | None = None) -> Stride:
+        if strides is None:
+            strides = [self.stride(operand) for operand in op.operands]
         match op.opcode:
             case "load":
                 return 0 if strides[0] == 0 and self._uniformity.uniform_load(op) else VARYING
@@ -196,6 +216,10 @@ def scalar_element(type_):
     while isinstance(type_, Array):
         type_ = type_.element
     return type_
+
+
+def _is_clamp(op: Leaf) -> bool:
+    return op.opcode == "call" and op.attrs.callee.startswith(("llvm.smin.", "llvm.smax.", "llvm.umin.", "llvm.umax."))
 
 
 def _bits(operand: Operand) -> int:
