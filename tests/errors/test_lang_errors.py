@@ -374,6 +374,7 @@ def test_every_slug_of_the_language_is_tested():
         "bad-task-text",
         "invalid-task-graph",
     }  # in tests/tile, tests/task
+    tested |= {"two-devices", "no-operator"}  # in tests/unit/cuda_target
     ours = {slug for slug, where in _registered().items() if where.startswith(("lang", "tile", "task", "arrays"))}
     assert ours <= SLUGS.keys() and not ours - tested, ours - tested
 
