@@ -362,7 +362,7 @@ def test_every_slug_of_the_language_is_tested():
 
     from threadloom.errors import SLUGS
 
-    for name in ("lang.kernel", "task.propagate", "task.text", "task.verify"):
+    for name in ("lang.kernel", "lang.torch_op", "task.propagate", "task.text", "task.verify"):
         import_module(f"threadloom.{name}")
 
     tested = {b[0] for b in BODIES} | {k[0] for k in KERNELS}
