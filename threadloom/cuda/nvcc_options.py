@@ -163,6 +163,15 @@ def _split(word: str, words: list[str]) -> tuple[str, str]:
 
 _FLAGS = frozenset("-lineinfo -lib -dlink -dc -dw -dryrun -optf -odir -use_fast_math".split())
 
+_ACTIONS = {
+    "-dlink": "device-link",
+    "-lib": "library",
+    "-E": "preprocess",
+    "-cuda": "split-source",  # nvcc's own intermediate file, which nobody can use here
+    "-V": "version",
+    "-h": "help",
+}
+
 
 def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
     match name:
@@ -171,18 +180,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
         case "-c" | "-dc" | "-dw":
             plan.action = "compile"
             plan.relocatable |= name == "-dc"
-        case "-dlink":
-            plan.action = "device-link"
-        case "-lib":
-            plan.action = "library"
-        case "-E":
-            plan.action = "preprocess"
-        case "-cuda":  # nvcc's own intermediate file, which nobody can use here
-            plan.action = "split-source"
-        case "-V":
-            plan.action = "version"
-        case "-h":
-            plan.action = "help"
+        case _ if name in _ACTIONS:
+            plan.action = _ACTIONS[name]
         case "-M" | "-MM":
             plan.action = "dependencies"
             plan.dependency_flags.append(name)
@@ -209,9 +208,7 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
             plan.standard = value
         case "-O":
             plan.optimize = value or "2"
-        case "-g":
-            plan.debug = True
-        case "-G":
+        case "-g" | "-G":
             plan.debug = True
         case "-arch" | "-gencode":
             plan.arch = max(_arch(value), plan.arch if plan.arch != 750 else 0) or plan.arch

@@ -1,0 +1,323 @@
+"""PTX instructions: one function for each group, and the table of them by opcode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from threadloom.cuda.ptx_statement import TYPES, Translator
+from threadloom.par.constants import const
+from threadloom.par.ops import (
+    F64,
+    I1,
+    I32,
+    I64,
+    Attrs,
+    Const,
+    Float,
+    Int,
+    Operand,
+    Type,
+    Value,
+)
+from threadloom.par.result_types import size_bytes
+
+Handler = Callable[[Translator, list[str], list[str]], None]
+
+
+def _type_of(t: Translator, modifiers: list[str]) -> tuple[Type, bool]:
+    kind = next((m for m in reversed(modifiers) if m in TYPES), None)
+    if kind is None:
+        raise t.fail(".".join(modifiers))
+    return TYPES[kind], kind.startswith("s")
+
+
+def _mov(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, signed = _type_of(t, modifiers)
+    if any("{" in operand for operand in operands):
+        return _mov_pair(t, type_, operands)
+    t.define(operands[0], t.value(operands[1], type_, signed))
+    return None
+
+
+def _mov_pair(t: Translator, type_: Type, operands: list[str]) -> None:
+    """`mov.b64 %0, {lo, hi}` and `mov.b64 {lo, hi}, %1`."""
+    if not isinstance(type_, Int) or len(operands) != 3:
+        raise t.fail(f"mov {', '.join(operands)}")
+    half, shift = Int(type_.bits // 2), const(type_, type_.bits // 2)
+    if "{" in operands[0]:
+        low, high = operands[0].strip("{ "), operands[1].strip(" }")
+        whole = t.value(operands[2], type_)
+        t.define(low, t.resized(whole, half))
+        t.define(high, t.resized(t.emit("lshr", (whole, shift), type_), half))
+        return
+    low, high = t.value(operands[1].strip("{ "), half), t.value(operands[2].strip(" }"), half)
+    upper = t.emit("shl", (t.resized(high, type_), shift), type_)
+    t.define(operands[0], t.emit("or", (upper, t.resized(low, type_)), type_))
+
+
+def _arithmetic(base: str) -> Handler:
+    def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+        type_, signed = _type_of(t, modifiers)
+        if "cc" in modifiers or "sat" in modifiers:
+            raise t.fail(f"{base}.{'.'.join(modifiers)}")
+        a, b = (t.value(operand, type_, signed) for operand in operands[1:3])
+        opcode = f"f{base}" if isinstance(type_, Float) else base
+        t.define(operands[0], t.emit(opcode, (a, b), type_))
+
+    return handle
+
+
+def _mul(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    t.define(operands[0], _product(t, modifiers, operands))
+
+
+def _mad(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, signed = _type_of(t, modifiers)
+    if isinstance(type_, Float):
+        return _fma(t, modifiers, operands)
+    product = _product(t, modifiers, operands)
+    addend = t.value(operands[3], product.type, signed)
+    t.define(operands[0], t.emit("add", (product, addend), product.type))
+    return None
+
+
+def _product(t: Translator, modifiers: list[str], operands: list[str]) -> Operand:
+    type_, signed = _type_of(t, modifiers)
+    if isinstance(type_, Float):
+        a, b = (t.value(operand, type_) for operand in operands[1:3])
+        return t.emit("fmul", (a, b), type_)
+    a, b = (t.value(operand, type_, signed) for operand in operands[1:3])
+    if "hi" in modifiers or "wide" in modifiers:
+        wide = Int(type_.bits * 2)
+        product = t.emit("mul", (t.resized(a, wide, signed), t.resized(b, wide, signed)), wide)
+        if "wide" in modifiers:
+            return product
+        return t.resized(t.emit("lshr", (product, const(wide, type_.bits)), wide), type_)
+    if "mul24" in modifiers:
+        raise t.fail("mul24")
+    return t.emit("mul", (a, b), type_)
+
+
+def _fma(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    values = tuple(t.value(operand, type_) for operand in operands[1:4])
+    t.define(operands[0], t.call(f"llvm.fma.{modifiers[-1]}", values, type_))
+
+
+def _float_function(intrinsic: str) -> Handler:
+    def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+        type_, _ = _type_of(t, modifiers)
+        if not isinstance(type_, Float):
+            raise t.fail(intrinsic)
+        t.define(operands[0], t.call(f"llvm.{intrinsic}.{modifiers[-1]}", (t.value(operands[1], type_),), type_))
+
+    return handle
+
+
+def _rcp(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    t.define(operands[0], t.emit("fdiv", (const(type_, 1.0), t.value(operands[1], type_)), type_))
+
+
+def _rsqrt(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    root = t.call(f"llvm.sqrt.{modifiers[-1]}", (t.value(operands[1], type_),), type_)
+    t.define(operands[0], t.emit("fdiv", (const(type_, 1.0), root), type_))
+
+
+def _min_max(base: str) -> Handler:
+    def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+        type_, signed = _type_of(t, modifiers)
+        a, b = (t.value(operand, type_, signed) for operand in operands[1:3])
+        if isinstance(type_, Float):
+            name = f"llvm.{base}num.{modifiers[-1]}"
+        else:
+            name = f"llvm.{'s' if signed else 'u'}{base}.i{type_.bits}"
+        t.define(operands[0], t.call(name, (a, b), type_))
+
+    return handle
+
+
+def _not(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    t.define(operands[0], t.emit("xor", (t.value(operands[1], type_), const(type_, -1)), type_))
+
+
+def _neg(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    value = t.value(operands[1], type_)
+    if isinstance(type_, Float):
+        t.define(operands[0], t.emit("fneg", (value,), type_))
+    else:
+        t.define(operands[0], t.emit("sub", (const(type_, 0), value), type_))
+
+
+def _abs(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    value = t.value(operands[1], type_, True)
+    if isinstance(type_, Float):
+        t.define(operands[0], t.call(f"llvm.fabs.{modifiers[-1]}", (value,), type_))
+    else:
+        t.define(operands[0], t.call(f"llvm.abs.i{type_.bits}", (value, Const(I1, "false")), type_))
+
+
+def _shift(opcode: str) -> Handler:
+    """PTX clamps the amount: the result of a shift by the width or more is 0, or the sign."""
+
+    def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+        type_, signed = _type_of(t, modifiers)
+        value, amount = t.value(operands[1], type_, signed), t.value(operands[2], I32)
+        t.define(operands[0], _shifted(t, "ashr" if signed and opcode == "lshr" else opcode, value, amount))
+
+    return handle
+
+
+def _shifted(t: Translator, opcode: str, value: Operand, amount: Operand) -> Value:
+    type_ = value.type
+    small = t.compare("ult", amount, const(I32, type_.bits))
+    last = const(type_, type_.bits - 1 if opcode == "ashr" else 0)
+    safe = t.select(small, t.resized(amount, type_), last)
+    shifted = t.emit(opcode, (value, safe), type_)
+    return shifted if opcode == "ashr" else t.select(small, shifted, const(type_, 0))
+
+
+def _mask(t: Translator, length: Operand, type_: Type) -> Value:
+    """The lowest `length` bits set; all of them from the width on."""
+    return t.emit("xor", (_shifted(t, "shl", const(type_, -1), length), const(type_, -1)), type_)
+
+
+def _bfe(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, signed = _type_of(t, modifiers)
+    value = t.value(operands[1], type_, signed)
+    start, length = (t.emit("and", (t.value(o, I32), const(I32, 255)), I32) for o in operands[2:4])
+    if not signed:
+        field_ = _shifted(t, "lshr", value, start)
+        t.define(operands[0], t.emit("and", (field_, _mask(t, length, type_)), type_))
+        return
+    end = t.emit("add", (start, length), I32)
+    over = t.call("llvm.umin.i32", (end, const(I32, type_.bits)), I32)
+    left = t.emit("sub", (const(I32, type_.bits), over), I32)
+    right = t.emit("add", (left, start), I32)
+    moved = _shifted(t, "ashr", _shifted(t, "shl", value, left), right)
+    t.define(operands[0], t.select(t.compare("eq", length, const(I32, 0)), const(type_, 0), moved))
+
+
+def _bfi(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    inserted, base = (t.value(operand, type_) for operand in operands[1:3])
+    start, length = (t.emit("and", (t.value(o, I32), const(I32, 255)), I32) for o in operands[3:5])
+    mask = _shifted(t, "shl", _mask(t, length, type_), start)
+    placed = t.emit("and", (_shifted(t, "shl", inserted, start), mask), type_)
+    kept = t.emit("and", (base, t.emit("xor", (mask, const(type_, -1)), type_)), type_)
+    t.define(operands[0], t.emit("or", (placed, kept), type_))
+
+
+def _count(intrinsic: str) -> Handler:
+    def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+        type_, _ = _type_of(t, modifiers)
+        values: tuple[Operand, ...] = (t.value(operands[1], type_),)
+        if intrinsic == "ctlz":
+            values = (*values, Const(I1, "false"))
+        result = t.call(f"llvm.{intrinsic}.i{type_.bits}", values, type_)
+        t.define(operands[0], result if intrinsic == "bitreverse" else t.resized(result, I32))
+
+    return handle
+
+
+def _lop3(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    table = int(operands[4], 0)
+    a, b, c = (t.value(operand, I32) for operand in operands[1:4])
+    result: Operand = const(I32, 0)
+    for row in range(8):
+        if not table >> row & 1:
+            continue
+        term: Operand = const(I32, -1)
+        for bit, value in ((4, a), (2, b), (1, c)):
+            literal = value if row & bit else t.emit("xor", (value, const(I32, -1)), I32)
+            term = t.emit("and", (term, literal), I32)
+        result = t.emit("or", (result, term), I32)
+    t.define(operands[0], result)
+
+
+def _ld(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, signed = _type_of(t, modifiers)
+    if any("{" in operand for operand in operands):
+        raise t.fail("a vector load")
+    volatile = bool({"volatile", "relaxed", "acquire", "cv"} & set(modifiers))
+    loaded = t.emit("load", (t.address(operands[1]),), type_, Attrs(align_bytes=size_bytes(type_), volatile=volatile))
+    wide = t.registers[operands[0]].type if operands[0] in t.registers else type_
+    t.define(operands[0], t.resized(loaded, wide, signed) if isinstance(wide, Int) else loaded)
+
+
+def _st(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    type_, _ = _type_of(t, modifiers)
+    if any("{" in operand for operand in operands):
+        raise t.fail("a vector store")
+    volatile = bool({"volatile", "relaxed", "release", "wt"} & set(modifiers))
+    value = t.value(operands[1], type_)
+    attrs = Attrs(align_bytes=size_bytes(type_), volatile=volatile)
+    t.effect("store", (value, t.address(operands[0])), attrs)
+
+
+def _cvt(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    kinds = [m for m in modifiers if m in TYPES]
+    if len(kinds) != 2:
+        raise t.fail("cvt." + ".".join(modifiers))
+    to, source = TYPES[kinds[0]], TYPES[kinds[1]]
+    signed = kinds[1].startswith("s")
+    value = t.value(operands[1], source, signed)
+    match to, source:
+        case (Int(), Int()):
+            result = t.resized(value, to, signed)
+        case (Float(), Int()):
+            result = t.emit("sitofp" if signed else "uitofp", (value,), to)
+        case (Int(bits), Float()):
+            rounding = {"rni": "rint", "rmi": "floor", "rpi": "ceil", "rzi": "trunc"}
+            chosen = next((rounding[m] for m in modifiers if m in rounding), "trunc")
+            whole = t.call(f"llvm.{chosen}.{kinds[1]}", (value,), source)
+            name = f"llvm.fpto{'s' if kinds[0].startswith('s') else 'u'}i.sat.i{bits}.{kinds[1]}"
+            result = t.call(name, (whole,), to)
+        case _:
+            result = value if to == source else t.emit("fpext" if to == F64 else "fptrunc", (value,), to)
+    t.define(operands[0], result)
+
+
+def _bar(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    if "warp" in modifiers:
+        t.effect("call", (t.value(operands[0], I32),), Attrs(callee="loom.syncwarp"))
+    elif modifiers and modifiers[0] in ("sync", "cta") and operands in (["0"], []):
+        t.effect("call", (), Attrs(callee="loom.syncthreads"))
+    else:
+        raise t.fail(f"bar.{'.'.join(modifiers)} {', '.join(operands)}")
+
+
+def _fence(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    t.effect("fence", (), Attrs(ordering="seq_cst"))
+
+
+def _nothing(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """Hints about caches and scheduling, and address space conversions that are checked elsewhere."""
+
+
+def _trap(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    t.effect("call", (), Attrs(callee="loom.trap"))
+
+
+def _cvta(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    t.define(operands[0], t.value(operands[1], I64))
+
+
+HANDLERS: dict[str, Handler] = {
+    "mov": _mov, "cvta": _cvta, "cvt": _cvt,
+    "add": _arithmetic("add"), "sub": _arithmetic("sub"), "mul": _mul, "mad": _mad, "fma": _fma,
+    "and": _arithmetic("and"), "or": _arithmetic("or"), "xor": _arithmetic("xor"),
+    "not": _not, "neg": _neg, "abs": _abs,
+    "min": _min_max("min"), "max": _min_max("max"), "shl": _shift("shl"), "shr": _shift("lshr"),
+    "bfe": _bfe, "bfi": _bfi, "popc": _count("ctpop"), "clz": _count("ctlz"), "brev": _count("bitreverse"),
+    "lop3": _lop3,
+    "ex2": _float_function("exp2"), "lg2": _float_function("log2"), "sin": _float_function("sin"),
+    "cos": _float_function("cos"), "sqrt": _float_function("sqrt"), "tanh": _float_function("tanh"), "rcp": _rcp,
+    "rsqrt": _rsqrt, "ld": _ld, "ldu": _ld, "st": _st, "bar": _bar, "barrier": _bar, "membar": _fence, "fence": _fence,
+    "prefetch": _nothing, "prefetchu": _nothing, "discard": _nothing, "applypriority": _nothing, "nanosleep": _nothing,
+    "pragma": _nothing, "trap": _trap,
+}  # fmt: skip
