@@ -11,6 +11,7 @@ from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit_for import emitter
 from threadloom.targets.cuda.launch import device_tensors
+from threadloom.targets.cuda.names import identifier
 
 
 @tl.kernel
@@ -34,3 +35,9 @@ def test_taken_names_compile(device, arch):
     source = emitter(program)(program, facts, call.dims)
     assert source.name == "max_"
     assert nvrtc.compile_source(source.text, arch).spill_bytes == 0
+
+
+def test_names_stay_different():
+    names = ("i", "i_", "i__", "q", "q_", "x", "x_", "max", "max_")
+    assert len({identifier(name) for name in names}) == len(names)
+    assert identifier("x") == "x" and identifier("q") == "q"

@@ -44,5 +44,6 @@ def identifier(name: str) -> str:
     """What a kernel, or a tensor or scalar it takes, is called in generated code: its own name where that is free."""
     if name in _AWAY_FROM_PARAMETERS:
         return name
-    taken = name in RESERVED | _LIBRARY or any(name in functions_of(header) for header in ("sm90.cuh", "sm80.cuh"))
+    base = name.rstrip("_") or name  # `i` and `i_` become `i_` and `i__`
+    taken = base in RESERVED | _LIBRARY or any(base in functions_of(header) for header in ("sm90.cuh", "sm80.cuh"))
     return name + "_" if taken else name
