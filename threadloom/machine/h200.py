@@ -129,6 +129,7 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("register_slots", 1),  # the emitter does not rename registers over iterations
     ("producer_regs", 40),  # measured: 24 spill as soon as a position needs a division
     ("wide_producer_regs", 80),  # of a producer whose threads load and store; the workers get the rest of 512 a lane
+    ("most_producer_regs", 160),  # of such a one where the workers leave more than those
     ("producer_warps", 4),
     ("panel_row_bytes", 128),  # of operands in shared memory: rows are padded to whole swizzled lines
     ("staging_bytes", 16 * 1024),  # of a worker's results on their way out: two boxes of 16 rows for each warp

@@ -127,6 +127,8 @@ def _fed_by_threads(
     if not gathers:
         return roles
     wide, total = int(device.fact("wide_producer_regs", 0)), int(device.fact("registers_per_thread_row", 512))
+    left = (total - sum(r.registers for r in roles[1:])) // 8 * 8
+    wide = max(wide, min(left, int(device.fact("most_producer_regs", 0))))
     share = (total - wide) // max(1, len(roles) - 1) // 8 * 8
     return (replace(roles[0], registers=wide), *(replace(r, registers=min(r.registers, share)) for r in roles[1:]))
 

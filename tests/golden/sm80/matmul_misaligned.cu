@@ -47,7 +47,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       const i32 k_at_2 = (t_2 - 2) * 128;
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
-        #pragma unroll 2
+        #pragma unroll 1
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 16) + (warp_in_group) * 2 + (i / 8) * 16, column = (lane) % 16 * 8 + (i) % 8;
           u16 piece[8];
@@ -84,7 +84,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       }
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
-        #pragma unroll 2
+        #pragma unroll 1
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
           u16 piece[8];
@@ -105,7 +105,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       const i32 k_at = (t_2) * 128;
       const i32 k_at_2 = (t_2 - 2) * 128;
       // load_a: a
-      #pragma unroll 2
+      #pragma unroll 1
       for (int i = 0; i < 32; i += 8) {
         const u32 row = (lane / 16) + (warp_in_group) * 2 + (i / 8) * 16, column = (lane) % 16 * 8 + (i) % 8;
         u16 piece[8];
@@ -138,7 +138,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
         }
       }
       // load_b: b
-      #pragma unroll 2
+      #pragma unroll 1
       for (int i = 0; i < 32; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
         u16 piece[8];
@@ -159,7 +159,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       const i32 k_at_2 = (t_2 - 2) * 128;
       // load_a: a
       if ((u32)(t_2) < (u32)count_2) {
-        #pragma unroll 2
+        #pragma unroll 1
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 16) + (warp_in_group) * 2 + (i / 8) * 16, column = (lane) % 16 * 8 + (i) % 8;
           u16 piece[8];
@@ -196,7 +196,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
       }
       // load_b: b
       if ((u32)(t_2) < (u32)count_2) {
-        #pragma unroll 2
+        #pragma unroll 1
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 32, column = (lane) % 8 * 8 + (i) % 8;
           u16 piece[8];

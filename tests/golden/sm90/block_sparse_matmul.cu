@@ -47,7 +47,7 @@ const i32 tiles_n = ceil_div(dim_N, 16);
 const i32 tiles = tiles_i * tiles_n;
 if (group == 0) {
   // producer
-  shrink_registers<80>();
+  shrink_registers<160>();
   const bool elected = warp_in_group == 0 && lane == 0;  // feeds the copy engine
   Ring<4> ring_1_4_0;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -64,7 +64,7 @@ if (group == 0) {
       barrier_wait(empty_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 1);  // slot-free: dot_acc -> load_a (a)
       // load_a: a
       if (mask_2) {
-        #pragma unroll 2
+        #pragma unroll 1
         for (int i = 0; i < 32; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 16, column = (lane) % 8 * 8 + (i) % 8;
           u16 piece[8];
@@ -81,7 +81,7 @@ if (group == 0) {
       barrier_wait(empty_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 3);  // slot-free: dot_acc -> load_b (b)
       // load_b: b
       if (mask_2) {
-        #pragma unroll 2
+        #pragma unroll 1
         for (int i = 0; i < 16; i += 8) {
           const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 16, column = (lane) % 8 * 8 + (i) % 8;
           u16 piece[8];

@@ -53,7 +53,7 @@ const i32 tiles_n = ceil_div(dim_N, 16);
 const i32 tiles = tiles_m * tiles_n;
 if (group == 0) {
   // producer
-  shrink_registers<80>();
+  shrink_registers<160>();
   const u32 staged_t_4 = smem_t_4;
   const bool elected = warp_in_group == 0 && lane == 0;  // feeds the copy engine
   Ring<1> ring_0_1_0;
@@ -76,7 +76,7 @@ if (group == 0) {
       const i32 k_at = (t_2) * 128;
       barrier_wait(empty_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 3);  // slot-free: dot_acc -> load_a (a)
       // load_a: a
-      #pragma unroll 2
+      #pragma unroll 1
       for (int i = 0; i < 64; i += 8) {
         const u32 row = (lane / 16) + (warp_in_group) * 2 + (i / 8) * 8, column = (lane) % 16 * 8 + (i) % 8;
         u16 piece[8];
@@ -91,7 +91,7 @@ if (group == 0) {
       if (lane == 0) barrier_arrive(full_a + 8 * ring_1_4_0.slot);  // dependence: load_a -> dot_acc (a)
       barrier_wait(empty_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 5);  // slot-free: dot_acc -> load_b (b)
       // load_b: b
-      #pragma unroll 2
+      #pragma unroll 1
       for (int i = 0; i < 64; i += 8) {
         const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 16, column = (lane) % 8 * 8 + (i) % 8;
         u16 piece[8];

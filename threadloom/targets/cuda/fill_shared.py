@@ -21,7 +21,7 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
     layout = rows(shared.row_axes, shared.column_axis, columns, vector, _lanes(columns, vector), scope.team.warps)
     kind = c.memory_type(shared.dtype)
     whole = vector_elems(op.subscripts, facts, layout) == vector
-    w.line("#pragma unroll 2")
+    w.line(f"#pragma unroll {2 if whole else 1}")  # single elements are as many loads at once, each with an address
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         terms, place = [], 1
         for axis, extent in reversed(shared.row_axes):
