@@ -30,7 +30,7 @@ from threadloom.bench.suites.rodinia_speed import NOT_RUNNING, PairResult, Times
 
 def test_cpu_limit_ends_all_processes_of_a_command(tmp_path: Path) -> None:
     outcome = run(["sh", "-c", "(while :; do :; done) & echo $! > inner; wait"], tmp_path, Limits(cpu_s=0.3))
-    assert outcome.stopped == "time"
+    assert outcome.stopped == "CPU time"
     inner = int((tmp_path / "inner").read_text())
     with pytest.raises(ProcessLookupError):
         for _ in range(50):
@@ -41,6 +41,12 @@ def test_cpu_limit_ends_all_processes_of_a_command(tmp_path: Path) -> None:
 def test_memory_limit_ends_a_command(tmp_path: Path) -> None:
     command = ["python3", "-c", "x = bytearray(400 << 20)\nwhile True: pass"]
     assert run(command, tmp_path, Limits(cpu_s=20, memory_bytes=200 << 20)).stopped == "memory"
+
+
+def test_a_command_that_waits_for_good_is_told_from_one_that_works(tmp_path: Path) -> None:
+    outcome = run(["sh", "-c", "sleep 100 & wait"], tmp_path, Limits(cpu_s=20, idle_s=0.3))
+    assert outcome.stopped == "idle" and outcome.seconds < 20
+    assert judge_by_output(tmp_path, [outcome]) == (TIME, "hangs: waits without using any CPU, after 0 s of CPU time")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def test_a_program_is_built_in_a_copy_and_its_row_says_what_happened(
     budget = driver.Budget(Limits(cpu_s=0.5), Limits(cpu_s=5))
     checkout = suite(tmp_path, source="PASS\n")
     row = driver.try_program(Program("one", "src/one", (build,), (command,)), checkout, tmp_path / "scratch", budget)
-    assert row.result == result, row
+    assert row.result == result and row.by == driver.version(), row
     assert sorted(path.name for path in (checkout / "src" / "one").iterdir()) == ["source"]
     assert str(tmp_path) not in row.cause
 

@@ -5,12 +5,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from threadloom.bench.suites.process import Limits, run
-from threadloom.bench.suites.program import BUILD, CRASH, INPUT, TIME, WAIVED, WRONG, Program, Row, build_cause
+from threadloom.bench.suites.program import (
+    BUILD,
+    CRASH,
+    INPUT,
+    TIME,
+    WAIVED,
+    WRONG,
+    Program,
+    Row,
+    build_cause,
+    limit_cause,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +45,21 @@ def environment() -> dict[str, str]:
     }
 
 
+def version() -> str:
+    """The commit of this checkout, with a plus where its files have changed since; "" where it is none."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return ""
+
+
 def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget = BUDGET, keep: bool = False) -> Row:
     """The row of one program: copied to `scratch`, built, run, judged."""
     if program.left_out:
         return Row(program.name, WAIVED, program.left_out)
     folder = copy(program.folder, checkout, scratch)
-    row = Row(program.name, BUILD, command="; ".join(program.runs))
+    row = Row(program.name, BUILD, command="; ".join(program.runs), by=version())
     try:
         if program.prepare:
             program.prepare(folder)
@@ -46,7 +67,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
             outcome = run(["sh", "-c", command], folder, budget.build, environment())
             row.build_s += outcome.cpu_s
             if not outcome.good:
-                row.cause = f"over the {outcome.stopped} limit" if outcome.stopped else build_cause(outcome.output)
+                row.cause = "build: " + limit_cause(outcome) if outcome.stopped else build_cause(outcome.output)
                 row.result = TIME if outcome.stopped else BUILD
                 row.cause = anonymous(row.cause, scratch)
                 (scratch / f"{program.name.replace('/', '_')}.build.log").write_text(outcome.output)
@@ -55,6 +76,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
         for command in program.runs:
             outcomes.append(run(["sh", "-c", command], folder, budget.run, environment()))
             row.run_s += outcomes[-1].seconds
+            row.run_cpu_s += outcomes[-1].cpu_s
             if not outcomes[-1].good:
                 break
         log = "\n".join(outcome.output for outcome in outcomes)

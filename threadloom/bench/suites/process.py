@@ -20,19 +20,25 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """CPU seconds of all processes together (and 15 times that on the clock), and resident bytes of all together."""
+    """CPU seconds and resident bytes of all processes together.
+
+    A loaded machine makes nothing fail: the clock's limit is ten times that of CPU time. Processes that for
+    `idle_s` get no CPU time at all, though they may run, wait for what will not come.
+    """
 
     cpu_s: float
     memory_bytes: int = 6 << 30
+    idle_s: float = 60
 
     @property
     def wall_s(self) -> float:
-        return 15 * self.cpu_s
+        return 10 * self.cpu_s
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command did. `status` is negative for a signal; `stopped` says which limit ended it, "" if none did."""
+    """What a command did. `status` is negative for a signal; `stopped` says which limit ended it: "CPU time", "clock",
+    "idle", "memory", "output", or "" if none did."""
 
     status: int
     seconds: float
@@ -60,21 +66,27 @@ def run(command: list[str], cwd: Path, limits: Limits, environment: dict[str, st
             start_new_session=True,
             preexec_fn=lambda: _bound(limits),
         )
-        cpu_s, stopped = 0.0, ""
+        cpu_s, busy_at, stopped = 0.0, start, ""
         try:
             while child.poll() is None:
-                cpu_now, resident = _usage(child.pid)
+                now = time.perf_counter()
+                cpu_now, resident, runs = _usage(child.pid)
+                if cpu_now > cpu_s or runs:
+                    busy_at = now
                 cpu_s = max(cpu_s, cpu_now)
-                wall_s = time.perf_counter() - start
-                if cpu_s > limits.cpu_s or wall_s > limits.wall_s:
-                    stopped = "time"
+                if cpu_s > limits.cpu_s:
+                    stopped = "CPU time"
+                elif now - start > limits.wall_s:
+                    stopped = "clock"
+                elif now - busy_at > limits.idle_s:
+                    stopped = "idle"
                 elif resident > limits.memory_bytes:
                     stopped = "memory"
                 elif log.stat().st_size > 64 * OUTPUT_LIMIT_BYTES:
                     stopped = "output"
                 if stopped:
                     break
-                time.sleep(0.02 if wall_s < 1 else 0.5)
+                time.sleep(0.02 if now - start < 1 else 0.25)
             seconds = time.perf_counter() - start
         finally:
             _kill_session(child.pid)
@@ -106,11 +118,13 @@ def _session(leader: int) -> list[tuple[int, list[str]]]:
     return found
 
 
-def _usage(leader: int) -> tuple[float, int]:
-    """CPU seconds (finished children included) and resident bytes of a session."""
+def _usage(leader: int) -> tuple[float, int, bool]:
+    """CPU seconds (finished children included) and resident bytes of a session, and whether one of its processes
+    could run now (or waits for a disk)."""
     fields = [fields for _, fields in _session(leader)]
     ticks = sum(int(value) for one in fields for value in one[11:15])
-    return ticks / _TICKS, sum(int(one[21]) for one in fields) * _PAGE_BYTES
+    runs = any(one[0] in "RD" for one in fields)
+    return ticks / _TICKS, sum(int(one[21]) for one in fields) * _PAGE_BYTES, runs
 
 
 def _kill_session(leader: int) -> None:

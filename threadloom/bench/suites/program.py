@@ -17,7 +17,7 @@ MEANINGS = {
     WRONG: "its check says wrong",
     BUILD: "does not build",
     CRASH: "ends by a signal or an exit status other than 0",
-    TIME: "over the time or memory limit",
+    TIME: "over a limit (CPU time, memory, output), or idle for good",
     INPUT: "an input file that it reads is not in the checkout",
     WAIVED: "says itself that the device lacks what it needs",
 }
@@ -41,7 +41,10 @@ class Program:
 
 @dataclass(slots=True)
 class Row:
-    """A line of a suite's table; times in seconds (CPU time of the build, clock time of the runs)."""
+    """A line of a suite's table; times in seconds (CPU time of the build, clock time of the runs).
+
+    `by`: commit of threadloom that ran it, with "+" where files had changed since; "" unknown.
+    """
 
     name: str
     result: str
@@ -49,6 +52,8 @@ class Row:
     build_s: float = 0.0
     run_s: float = 0.0
     command: str = ""
+    run_cpu_s: float = 0.0
+    by: str = ""
 
 
 _SAYS_WRONG = re.compile(
@@ -85,7 +90,7 @@ def judge_by_output(folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
 def judge_bad(outcome: Outcome) -> tuple[str, str]:
     """A command that did not end well."""
     if outcome.stopped:
-        return TIME, f"over the {outcome.stopped} limit after {outcome.cpu_s:.0f} s of CPU time"
+        return TIME, limit_cause(outcome)
     last = [line.strip() for line in outcome.output.splitlines() if line.strip()]
     shown = last[-1][:160] if last else ""
     if _SAYS_WRONG.search(outcome.output) and outcome.status > 0:
@@ -93,6 +98,13 @@ def judge_bad(outcome: Outcome) -> tuple[str, str]:
         return WRONG, line_of(outcome.output, wrong.start())
     how = f"signal {-outcome.status}" if outcome.status < 0 else f"exit status {outcome.status}"
     return CRASH, f"{how}: {shown}"
+
+
+def limit_cause(outcome: Outcome) -> str:
+    """Which limit ended a command."""
+    if outcome.stopped == "idle":
+        return f"hangs: waits without using any CPU, after {outcome.cpu_s:.0f} s of CPU time"
+    return f"over the {outcome.stopped} limit after {outcome.cpu_s:.0f} s of CPU time"
 
 
 def line_of(text: str, position: int) -> str:

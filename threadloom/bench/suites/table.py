@@ -29,6 +29,8 @@ def markdown(suite: str, commit: str, rows: list[Row], about: str) -> str:
     lines += ["| result | programs | meaning |", "|---|---|---|"]
     lines += [f"| {result} | {counts[result]} | {meaning} |" for result, meaning in MEANINGS.items() if counts[result]]
     lines += [f"| all | {len(rows)} | |", ""]
+    if versions := Counter(row.by for row in rows if row.by).most_common():
+        lines += ["Run by threadloom at " + ", ".join(f"{by} ({count} rows)" for by, count in versions) + ".", ""]
     lines += ["| program | result | cause, or the line that it is judged by | build s | run s | command |"]
     lines += ["|---|---|---|---|---|---|"]
     for row in rows:
