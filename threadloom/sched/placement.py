@@ -106,6 +106,8 @@ def _fed_by_threads(
     (indices of a gather); `units` is changed. Threads that compute addresses need more registers than one that feeds a
     copy engine."""
     producer = (roles[0].name,)
+    if all(units[t.name].seu.is_async for t in graph.tasks if t.kind in LOADS):
+        return roles
     readers = {t.name: [r for r in graph.tasks if set(r.reads) & set(t.writes)] for t in graph.tasks}
     mine = {t.name for t in graph.tasks if t.kind in LOADS and not units[t.name].seu.is_async and any(
         r.kind is Kind.DOT for r in readers[t.name])}  # fmt: skip
