@@ -92,7 +92,7 @@ def planned(number: int, device: str, most: int) -> tuple[Outcome | None, str, f
     began = time.monotonic()
     try:
         kernel, dims, _, _ = problem(CASES[number])
-        return plan(kernel, dims, device, limit_s=20.0, breadth=most), "", time.monotonic() - began
+        return plan(kernel, dims, device, breadth=most), "", time.monotonic() - began
     except ThreadloomError as error:
         return None, str(error).splitlines()[0], time.monotonic() - began
 

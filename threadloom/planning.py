@@ -15,7 +15,7 @@ MOST_TRIPS = 12  # of each loop within a tile
 
 FAMILIES = {
     "bound": "cannot beat the best plan: its lower bound is longer",
-    "time-limit": "not scheduled within the time limit",
+    "work-limit": "not scheduled within the bound on work",
     "tiles-first": "another tile was chosen before any order (policy `decoupled`)",
     "kept": "what a walk along an axis keeps cannot be filled by the copy engine",
     "no-schedule": "no order of the sTasks fits the buffers",

@@ -26,7 +26,6 @@ from threadloom.targets.cpu.host import X86_64_V3
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "walkthrough.md"
 EXCERPT = re.compile(r'(<!-- (\S+)(?: from "([^"]+)")?(?: for (\d+) lines)? -->\n```\w*\n)(.*?)(```\n)', re.DOTALL)
-NO_HURRY_S = 300.0  # the page must not depend on how busy the machine is
 WIDTH = 110
 LONGEST = 150
 
@@ -45,7 +44,7 @@ def cpu_files() -> dict[str, str]:
     machine, chosen = build(ZEN2), choose("softmax", {"M": 4096, "N": 1024})
     call = bound_call(chosen, make_inputs(chosen))
     call = dataclasses.replace(call, arrays={name: aligned(array) for name, array in call.arrays.items()})
-    outcome = plan(call.kernel, call.dims, machine, limit_s=NO_HURRY_S)
+    outcome = plan(call.kernel, call.dims, machine)
     stages = list(cpu_stages(call, outcome.best, machine, X86_64_V3))
     stages += report_stages(report("softmax", call.dims, outcome, machine), outcome, machine)
     return {stage.file: stage.text for stage in stages}
@@ -55,7 +54,7 @@ def cpu_files() -> dict[str, str]:
 def gpu_files() -> dict[str, str]:
     machine = device("h100")
     problem = planning_problem(choose("flash_attention", {"SQ": 4096, "SK": 4096, "D": 128}), None, "f16")
-    outcome = plan(problem.kernel, problem.dims, machine, limit_s=NO_HURRY_S)
+    outcome = plan(problem.kernel, problem.dims, machine)
     timeline = dataclasses.replace(best_timeline(outcome, machine, "flash_attention"), memory=(), rejected=())
     files = {"timeline.txt": render_text(timeline, width=WIDTH)}
     files |= {stage.file: stage.text for stage in plan_stages(problem.kernel, outcome.best)}

@@ -51,7 +51,7 @@ def planned(name: str, target: str, small: bool) -> SProgram:
     try:
         if small:
             call = call_of(name, target)
-            return plan(call.kernel, call.dims, machine, limit_s=0.3).best
+            return plan(call.kernel, call.dims, machine, most=4).best
         problem = planning_problem(choose(name, {}), None, usual)
         return plan(problem.kernel, problem.dims, machine).best
     except CompileError as error:

@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dtype_argument(parser)
     parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, a100, ...")
     add_policy_argument(parser)
-    parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS", help="time for the search (default: 2)")
+    parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS", help="for the solver of policy optimal,"
+                        " counted as work (default: 2); other policies count theirs")  # fmt: skip
     parser.add_argument("--profile", action="store_true", help="plan with measured times of sTasks: on this machine's"
                         " cores they are measured now, for other devices kept ones are used")  # fmt: skip
     parser.add_argument("--task-times", type=Path, metavar="FILE", help="keep sTask times measured on the device"
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
             "space": outcome.counts.space,
             "scheduled": outcome.counts.scheduled,
             "seconds": outcome.seconds,
-            "timed_out": outcome.timed_out,
+            "cut_short": outcome.cut_short,
         },
         "rejected": [{"reason": r.reason, "count": r.count} for r in timeline.rejected],
         "proved": not findings,
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         "files": [str(p) for p in written],
         "profile": as_json(costs),
     }
-    json_output.write(args, "schedule", 1, record)
+    json_output.write(args, "schedule", 2, record)
     if args.json != "-":
         _print(timeline, outcome, findings, checked_s, written)
         for cost in costs:
@@ -124,7 +125,7 @@ def _print(
     print(
         f"  searched {counts.partitions} tile choices x {counts.orders} orders = {counts.space} sPrograms "
         f"in {outcome.seconds:.2f} s ({counts.scheduled} scheduled, the others cannot win)"
-        + ("; stopped by the time limit" if outcome.timed_out else "")
+        + ("; stopped by the bound on its work" if outcome.cut_short else "")
     )
     for quality in loop_qualities(outcome):
         print(f"  {quality}")

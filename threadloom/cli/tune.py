@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     with store, shown:
         outcome = None
         if args.profile:
-            outcome, _ = profiled_plan(kernel, dims, machine, store, limit_s=20.0, most=args.plans)
+            outcome, _ = profiled_plan(kernel, dims, machine, store, most=args.plans)
         tuned = tune(
             kernel, dims, machine, store, integers, scalars, shown.step,
             most=args.plans, timeout_s=args.timeout, limit_s=args.limit, outcome=outcome,

@@ -76,6 +76,12 @@ class Candidate:
         return next((m.ii for loop, m in reversed(made.items()) if m.problem.nodes and loop != 0), 0)
 
     @property
+    def work(self) -> int:
+        """What scheduling its innermost loops costs, in pairs of a node and an arc or a reader of a buffer."""
+        pipelined = (p for loop, p in self.problems.items() if loop != 0)
+        return sum(len(p.nodes) * (len(p.arcs) + sum(len(x.readers) for x in p.pools)) for p in pipelined)
+
+    @property
     def serial_ns(self) -> float:
         """Predicted time without any overlap."""
         one = {loop: serial(p, {x.name: 1 for x in p.pools}) for loop, p in self.problems.items()}
@@ -102,7 +108,7 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     ahead = _loaded_ahead(graph, placement, tiles) if device.arch != "cpu" else frozenset()
     if ahead:
         spaces = free_spaces(graph, placement, device, tiles, ahead)
-        roomy = {loop.id: build(loop.id, graph, placement, costs, spaces[loop.id]) for loop in graph.loops}
+        roomy = {loop: replace(problem, spaces=spaces[loop]) for loop, problem in problems.items()}
         if all(_two_slots(p) for p in roomy.values() if p.loop != 0):
             problems = roomy
         else:
@@ -344,6 +350,13 @@ def _is_buffer(held: Place, placement: Placement, tiles: TileMap) -> bool:
 
 def _lives_across(name: str, carried: bool, loop: int, graph: TaskGraph, tiles: TileMap) -> bool:
     """Whether the tile holds a value while `loop` runs that `loop`'s own instances do not make."""
+    known = tiles.living.get((name, carried, loop))
+    if known is None:
+        known = tiles.living[name, carried, loop] = _compute_lives_across(name, carried, loop, graph, tiles)
+    return known
+
+
+def _compute_lives_across(name: str, carried: bool, loop: int, graph: TaskGraph, tiles: TileMap) -> bool:
     tile = tiles.tile(name)
     inside = subtree(graph, loop)
     touched_in = any(graph.task(t).loop in inside for t in (*tile.producers, *tile.consumers))

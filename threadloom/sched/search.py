@@ -5,6 +5,8 @@ joint      every partition is bounded first; those that can still win are schedu
 decoupled  the partition is chosen as if nothing overlapped, then it alone is scheduled (for the comparison)
 optimal    as joint, with the solver in place of the list scheduler
 
+No clock is read: work is counted, so that the same input gives the same plan however busy the machine is.
+
 Source: PipeThreader, section 5 (joint search over tile sizes and pipeline order).
 """
 
@@ -45,9 +47,11 @@ from threadloom.tile.ops import Kernel
 FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
 UNKNOWN_POLICY = slug("unknown-policy", "the named scheduling policy does not exist")
 POLICIES = ("joint", "decoupled", "optimal")
-LEAST_SCHEDULED = 4  # whatever the time limit says
+LEAST_SCHEDULED = 4  # whatever they cost
 WALKED_PARTS = (1, 4)  # of the longest tile along a walked axis: shorter ones keep more EUs busy
-MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first: keeps plans the same on a busy machine
+MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first
+MOST_WORK = 30_000  # what they may cost together (`Candidate.work`): about a second of CPU time
+SOLVER_SHARE = 4  # no partition gets more than this part of the solver's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Outcome:
     rejected: tuple[Rejected, ...]
     counts: Counts
     seconds: float
-    timed_out: bool = False
+    cut_short: bool = False  # the bound on work ended it: partitions were left that might have won
     reasons: dict[str, int] = field(default_factory=dict)  # family -> how many partitions it rejected
 
 
@@ -87,12 +91,14 @@ def plan(
     only: Partition | None = None,
     breadth: int = 0,
     strides_ok: dict[str, bool] | None = None,
+    most: int = MOST_SCHEDULED,
 ) -> Outcome:
     """The best sProgram of `kernel` for the extents `dims` on `device`, by the model.
 
-     `policy`: one of POLICIES, or a scheduling function of your own (docs/howto-policy.md); `only`: this partition
-    alone; `breadth`: schedule so many partitions, though the model says that they cannot win; `strides_ok`: tensor ->
-    base and strides are multiples of what a bulk copy needs (else as for contiguous tensors).
+    `policy`: one of POLICIES, or a scheduling function of your own (docs/howto-policy.md); `limit_s`: for the solver of
+    policy `optimal`, counted as work of about so long; `only`: this partition alone; `breadth`: schedule so many
+    partitions, though the model says that they cannot win; `most`: schedule no more; `strides_ok`: tensor -> base and
+    strides are multiples of what a bulk copy needs (else as for contiguous tensors).
     """
     if isinstance(policy, str) and policy not in POLICIES:
         raise CompileError(
@@ -117,7 +123,7 @@ def plan(
         rejected, total = rejected + more, total + added
     if not fitting:
         raise _nowhere(contexts[0].graph, machine, rejected)
-    scheduled, more = _search(fitting, policy, started + limit_s, breadth)
+    scheduled, more = _search(fitting, policy, limit_s, breadth, max(1, most))
     rejected += more
     if not scheduled:
         raise _nowhere(contexts[0].graph, machine, rejected)
@@ -130,7 +136,7 @@ def plan(
     for item in rejected:
         reasons[item.family] = reasons.get(item.family, 0) + 1
     spent = time.monotonic() - started
-    return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, spent > limit_s, reasons)
+    return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, "work-limit" in reasons, reasons)
 
 
 def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected: list[Rejected]) -> SProgram | None:
@@ -265,16 +271,17 @@ def _bounded(
 
 
 def _search(
-    fitting: list[Candidate], policy: str | Scheduler, deadline: float, breadth: int
+    fitting: list[Candidate], policy: str | Scheduler, limit_s: float, breadth: int, most: int
 ) -> tuple[list[Candidate], list[Rejected]]:
-    scheduler = _scheduler(policy, deadline)
+    scheduler = _scheduler(policy, limit_s)
     if policy == "decoupled":
         ranked = sorted(fitting, key=lambda c: c.serial_ns)
     else:
         ranked = sorted(fitting, key=lambda c: c.floor_ns)
     done: list[Candidate] = []
     rejected: list[Rejected] = []
-    best = float("inf")
+    best, work = float("inf"), 0
+    least, most = max(min(LEAST_SCHEDULED, most), breadth), max(most, breadth)
     for made in ranked:
         if policy == "decoupled" and done:
             rejected.append(Rejected(made.partition, "tiles-first", "another tile was chosen before any order"))
@@ -282,9 +289,10 @@ def _search(
         if made.floor_ns >= best and len(done) >= breadth:
             rejected.append(Rejected(made.partition, "bound", f"at least {made.floor_ns:.0f} ns, best {best:.0f} ns"))
             continue
-        if len(done) >= max(MOST_SCHEDULED, breadth) or (len(done) >= LEAST_SCHEDULED and time.monotonic() > deadline):
-            rejected.append(Rejected(made.partition, "time-limit", f"after {len(done)} partitions with better bounds"))
+        if len(done) >= most or (len(done) >= least and work > MOST_WORK):
+            rejected.append(Rejected(made.partition, "work-limit", f"after {len(done)} partitions with better bounds"))
             continue
+        work += made.work
         planned = schedule(made, scheduler)
         if isinstance(planned, Rejected):
             rejected.append(planned)
@@ -294,16 +302,19 @@ def _search(
     return done, rejected
 
 
-def _scheduler(policy: str | Scheduler, deadline: float) -> Scheduler:
+def _scheduler(policy: str | Scheduler, limit_s: float) -> Scheduler:
     if not isinstance(policy, str):
         return policy
     if policy == "optimal":
         from threadloom.sched import optimal
 
-        share_s = max(0.5, (deadline - time.monotonic()) / 4)  # no partition may use up the time of the others
+        left_s = limit_s
 
         def solve(problem: Problem) -> Modulo | None:
-            return optimal.schedule(problem, min(share_s, max(0.2, deadline - time.monotonic())))
+            nonlocal left_s
+            made, spent_s = optimal.solve(problem, min(limit_s / SOLVER_SHARE, left_s))
+            left_s -= spent_s
+            return made
 
         return solve
     return greedy.schedule

@@ -11,6 +11,7 @@ class TileMap:
 
     def __init__(self, graph: TaskGraph):
         self._tiles = {t.name: t for t in graph.tiles}
+        self.living: dict[tuple[str, bool, int], bool] = {}  # (tile, carried, loop): lives across it (candidate.py)
         self.loop_of_task: dict[str, int] = {t.name: t.loop for t in graph.tasks}
         self._of: dict[str, str] = {name: name for name in self._tiles}
         self._of |= {value: t.name for t in graph.tiles for value in t.values}

@@ -116,7 +116,7 @@ def tune(
     made already."""
     began = time.monotonic()
     key = key_of(kernel, dims, device)
-    outcome = outcome or plan(kernel, dims, device, limit_s=20.0, breadth=most)
+    outcome = outcome or plan(kernel, dims, device, breadth=most)
     recipes = _distinct(outcome.candidates, most)
     compiled_first = device.arch in COMPILED_FIRST
     if limit_s is None:

@@ -7,7 +7,7 @@ value its shape once tile sizes are chosen, and `sched/costs.py` counts what eac
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from threadloom.source import Loc
@@ -118,9 +118,12 @@ class TaskGraph:
     tiles: tuple[Tile, ...]
     loops: tuple[Loop, ...]
     guards: tuple[Guard, ...] = ()
+    _by_name: dict[str, STask] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def task(self, name: str) -> STask:
-        return next(t for t in self.tasks if t.name == name)
+        if not self._by_name:
+            self._by_name.update((t.name, t) for t in self.tasks)
+        return self._by_name[name]
 
     def kept_loops(self) -> dict[int, frozenset[str]]:
         """Loops whose values another loop goes through again -> the values."""

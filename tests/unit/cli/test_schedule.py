@@ -16,7 +16,7 @@ def test_json_and_files(loom, tmp_path, device):
     done = loom("schedule", "matmul", *SMALL, "--device", device, "--json", "out.json")
     assert done.returncode == 0, done.stderr
     record = json.loads((tmp_path / "out.json").read_text())
-    assert record["schema"] == "threadloom.schedule/1"
+    assert record["schema"] == "threadloom.schedule/2"
     assert record["proved"] is True and record["findings"] == []
     assert record["shape"] == {"M": 64, "N": 64, "K": 64}
     assert set(record["tiles"]) == {"m", "n", "k"}

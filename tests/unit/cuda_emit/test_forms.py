@@ -22,7 +22,7 @@ def source_of(call) -> str:
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     dims = {name: max(1, extent) for name, extent in call.dims.items()}
-    program = plan(call.kernel, dims, "h200", limit_s=0.2, strides_ok={n: f.aligned for n, f in facts.items()}).best
+    program = plan(call.kernel, dims, "h200", most=4, strides_ok={n: f.aligned for n, f in facts.items()}).best
     return emit(program, facts, call.dims).text
 
 
@@ -90,7 +90,7 @@ def test_a_walked_axis_keeps_what_it_does_not_change():
     tiles = (AxisTile("p", 64, 64), AxisTile("n", 128, 128), AxisTile("k", 64, 64), AxisTile("h", 20, 20))
     order = ("b", "chunk", "h", "p", "n")
     only = Partition(tiles, sequential=("h",), order=order, group=16, persistent=True)
-    program = plan(call.kernel, call.dims, "h200", limit_s=0.2, only=only).best
+    program = plan(call.kernel, call.dims, "h200", most=4, only=only).best
     given = device_tensors(call.kernel, call.arrays)
     text = emit(program, {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}, call.dims).text
     worker = text[text.index("// worker0") :]

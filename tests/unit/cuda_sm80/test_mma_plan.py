@@ -19,11 +19,11 @@ from threadloom.targets.cuda.sm80.plan import AmperePlan
 from threadloom.tile import ops as tile
 
 
-def problem(call, limit_s: float = 0.2):
+def problem(call, most: int = 4):
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     aligned = {n: f.aligned for n, f in facts.items()}
-    return plan(call.kernel, call.dims, device("a100"), limit_s=limit_s, strides_ok=aligned).best, facts
+    return plan(call.kernel, call.dims, device("a100"), most=most, strides_ok=aligned).best, facts
 
 
 def source_of(call) -> str:

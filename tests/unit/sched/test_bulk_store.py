@@ -33,7 +33,7 @@ def bound_call():
 
 def results(call):
     """(method of the store, the simulated output for some adversaries)"""
-    program = plan(call.kernel, call.dims, "h200", limit_s=0.3).best
+    program = plan(call.kernel, call.dims, "h200", most=4).best
     stores = {t.name for t in program.graph.tasks if t.kind is Kind.STORE}
     (method,) = {i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and i.task in stores}
     start = {t.name: np.array(call.arrays[t.name]) for t in call.kernel.tensors}
@@ -59,7 +59,7 @@ def test_the_simulator_sees_a_store_beyond_the_end(monkeypatch: pytest.MonkeyPat
 
 
 def test_whole_tiles_still_leave_by_bulk_copies():
-    program = plan(matmul.tile(T=tl.f16), {"M": M, "K": K, "N": 256}, "h200", limit_s=0.3).best
+    program = plan(matmul.tile(T=tl.f16), {"M": M, "K": K, "N": 256}, "h200", most=4).best
     methods = {i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and "store" in i.task}
     assert methods == {Method.BULK_COPY}
 
@@ -67,7 +67,7 @@ def test_whole_tiles_still_leave_by_bulk_copies():
 def loads_of(module, shape: dict[str, int]) -> dict[str, Method]:
     function = getattr(module, module.__name__.rpartition(".")[2])
     call = function.bind(**module.inputs(np.random.default_rng(0), **shape, dtype=np.float16))
-    program = plan(call.kernel, call.dims, "h200", limit_s=0.3).best
+    program = plan(call.kernel, call.dims, "h200", most=4).best
     return {i.task: i.method for s in program.sections for i in s.instrs if isinstance(i, Issue) and "load" in i.task}
 
 

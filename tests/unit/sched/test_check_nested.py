@@ -62,7 +62,7 @@ def arguments(kernel) -> tuple[np.ndarray, ...]:
 @lru_cache
 def planned(name: str, target: str) -> SProgram:
     call = bound_call(name)
-    return plan(call.kernel, call.dims, device(target), limit_s=0.3).best
+    return plan(call.kernel, call.dims, device(target), most=4).best
 
 
 def bound_call(name: str) -> Call:
