@@ -327,7 +327,7 @@ def _from_llvm(text: str, call: Call) -> Callable[[], None]:
     entry = load(text, [ENTRY]).function(ENTRY, None, ctypes.c_void_p)
 
     def run() -> None:
-        clear_accumulated(schedule, call.arrays)
+        clear_accumulated(call.kernel, call.arrays, call.dims)
         entry(ctypes.addressof(packed))
 
     return run

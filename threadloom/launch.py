@@ -35,12 +35,9 @@ def launch(call: Call) -> None:
 
         launch_on_gpu(call)
         return
-    from threadloom.targets.cpu.launch import can_run, launch_on_cpu
+    from threadloom.targets.cpu.launch import launch_on_cpu
 
-    if can_run(call.kernel):
-        launch_on_cpu(call)
-    else:
-        run_interpreter(call)
+    launch_on_cpu(call)
 
 
 def tune_call(call: Call, progress: Callable[[Progress], None] | None = None, **limits: object) -> Tuned:

@@ -23,9 +23,9 @@ from threadloom.targets.cpu.lower.kernel import ENTRY, ArgumentWords, argument_w
 from threadloom.targets.cpu.plan import KernelPlan
 from threadloom.targets.cpu.planning import plan_kernel
 from threadloom.targets.cpu.schedule import Argument, CpuSchedule, Form, Target, form_of, target_of
-from threadloom.tile.ops import Access, AxisKind
+from threadloom.tile.ops import Access, AxisKind, Kernel
 
-ODD_STRIDES = slug("odd-strides", "an array's strides are no multiples of its element size")
+ODD_STRIDES = slug("odd-strides", "an array's strides are no multiples of its element size, or keep u4 apart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,14 @@ def arguments_of(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> dic
                 try_=f"{tensor.name}.copy()",
             )
         strides = tuple(s // array.itemsize for s in array.strides)
-        if tensor.dtype is u4:
+        if tensor.dtype is u4 and strides:
+            if strides[-1] != 1 and array.shape[-1] > 1:
+                raise CompileError(
+                    ODD_STRIDES,
+                    f"{tensor.name} has strides of {array.strides} bytes and two elements a byte",
+                    why="elements of u4 lie side by side along the last dimension",
+                    try_=f"{tensor.name}.copy()",
+                )
             strides = (*(s * 2 for s in strides[:-1]), 1)
         found[tensor.name] = Argument(array.__array_interface__["data"][0], array.shape, strides)
     return found
@@ -150,9 +157,13 @@ def pack_arguments(
     return packed
 
 
-def clear_accumulated(schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> None:
-    """Targets of atomic additions start at zero."""
-    for tensor in schedule.kernel.tensors:
+def clear_accumulated(kernel: Kernel, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int]) -> None:
+    """Targets of atomic additions start at zero, and so does the half byte after an odd row of u4."""
+    for tensor in kernel.tensors:
         if tensor.access is Access.INOUT:
             array = arrays[tensor.name]
             array[...] = np.zeros((), array.dtype)
+        elif tensor.access is Access.OUT and tensor.dtype is u4 and tensor.dims:
+            last = tensor.dims[-1]
+            if (last if isinstance(last, int) else dims[last]) % 2:
+                arrays[tensor.name][..., -1] &= 15

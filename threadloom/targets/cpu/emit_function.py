@@ -330,7 +330,7 @@ class FunctionEmitter:
         self.enter_group(op.body)
         self.body(op.body)
         self.restore_stack(mark)
-        metadata = self.leave_group()
+        metadata = self.leave_group(_few_iterations(op))
         for loop in reversed(opened):
             self.close_loop(loop, [], metadata)
             metadata = ""
@@ -339,11 +339,16 @@ class FunctionEmitter:
         """Accesses emitted from here on are independent between iterations of the loop around `body`."""
         self._groups.append((self.text.new_metadata("distinct !{}"), independent_accesses(body)))
 
-    def leave_group(self) -> str:
-        """The loop metadata that says so."""
+    def leave_group(self, rolled: bool = False) -> str:
+        """The loop metadata that says so. `rolled`: LLVM must not unroll the loop before it has tried to vectorise it,
+        after which it may."""
         group, _ = self._groups.pop()
-        accesses = self.text.new_metadata(f'!{{!"llvm.loop.parallel_accesses", {group}}}')
-        return self.text.new_metadata(f"distinct !{{SELF, {accesses}}}")
+        parts = [self.text.new_metadata(f'!{{!"llvm.loop.parallel_accesses", {group}}}')]
+        if rolled:
+            vectorised = self.text.new_metadata('!{!"llvm.loop.isvectorized", i32 1}')
+            follow = f'!{{!"llvm.loop.vectorize.followup_vectorized", {vectorised}}}'
+            parts += [self.text.new_metadata('!{!"llvm.loop.unroll.disable"}'), self.text.new_metadata(follow)]
+        return self.text.new_metadata(f"distinct !{{SELF, {', '.join(parts)}}}")
 
     def stack_mark(self, block: Block) -> str:
         """Where `block` allocates a run-time number of elements: the stack pointer to return to each iteration."""
@@ -352,6 +357,15 @@ class FunctionEmitter:
     def restore_stack(self, mark: str) -> None:
         if mark:
             self.line(f"call void @llvm.stackrestore.p0(ptr {mark})")
+
+
+_FEWEST_LANES = 8  # a shorter loop is better unrolled
+
+
+def _few_iterations(op: Parallel) -> bool:
+    """The innermost loop runs a known number of times, which LLVM would unroll wholly where that is small."""
+    first, end = int_value(op.lowers[-1]), int_value(op.uppers[-1])
+    return first is not None and end is not None and end - first >= _FEWEST_LANES
 
 
 def _grows_stack(block: Block) -> bool:

@@ -14,22 +14,20 @@ import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from threadloom import env
-from threadloom.dtypes import u4
 from threadloom.lang.bind import Call
 from threadloom.machine.cpu import host
 from threadloom.targets.cpu.compile import (
     Compiled,
     arguments_of,
+    clear_accumulated,
     compile_schedule,
     cpu_schedule,
     host_target,
     pack_arguments,
 )
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, form_of
-from threadloom.tile.ops import Access, Kernel
+from threadloom.tile.ops import Kernel
 
 Key = tuple[object, ...]
 
@@ -58,11 +56,6 @@ _known: dict[int, Known] = {}
 _lock = threading.Lock()
 
 
-def can_run(kernel: Kernel) -> bool:
-    """u4 outputs are written by the interpreter only: two elements share a byte."""
-    return not any(t.dtype is u4 and t.access is not Access.IN for t in kernel.tensors)
-
-
 def launch_on_cpu(call: Call) -> None:
     """Fill the call's outputs."""
     known = _known.get(id(call.kernel))
@@ -89,10 +82,7 @@ def forget(kernel: Kernel) -> None:
 
 
 def run(ready: Ready, call: Call) -> None:
-    for tensor in call.kernel.tensors:
-        if tensor.access is Access.INOUT:
-            array = call.arrays[tensor.name]
-            array[...] = np.zeros((), array.dtype)
+    clear_accumulated(call.kernel, call.arrays, call.dims)
     words = ctypes.create_string_buffer(ready.words, len(ready.words))
     slots = (ctypes.c_int64 * (len(ready.words) // 8)).from_buffer(words)
     for name, at in ready.addresses:

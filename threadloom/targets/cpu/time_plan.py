@@ -29,7 +29,7 @@ def time_plan(
     times: list[float] = []
     began = time.perf_counter()
     while len(times) < LEAST_RUNS or (len(times) < MOST_RUNS and time.perf_counter() - began < ENOUGH_S):
-        clear_accumulated(schedule, arrays)
+        clear_accumulated(schedule.kernel, arrays, dims)
         start = time.perf_counter()
         compiled.run(arrays, dims, scalars)
         times.append(time.perf_counter() - start)

@@ -16,7 +16,7 @@ from threadloom.targets.cpu.lower.context import Point, TensorArguments
 from threadloom.targets.cpu.lower.dtypes import memory_type, narrow, widen
 from threadloom.targets.cpu.lower.elementwise import Register, Series, compare_series, materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator
-from threadloom.targets.cpu.lower.nibbles import load_nibbles
+from threadloom.targets.cpu.lower.nibbles import load_nibbles, store_nibbles
 from threadloom.targets.cpu.lower.vectors import both, gather, lane_numbers, scatter
 from threadloom.targets.cpu.operands import in_bounds
 from threadloom.tile.ops import AtomicAdd, Load, Store, Subscript, Value
@@ -221,6 +221,9 @@ class TensorAccess:
 
     def store(self, value: Register, point: Point, nontemporal: bool = False) -> None:
         """Write `value`, at places inside the tensor only."""
+        if self.tensor.dtype.name == "u4":
+            store_nibbles(self, value, point)
+            return
         with self.c.at(point) as b:
             condition, mask = self.inside(point)
             pointer = self.address(point)
