@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from property.cuda_lower_kernels import make_kernel
 
 from threadloom.cuda.check.rendezvous import cuda_rendezvous
+from threadloom.cuda.host_launches import ATTRIBUTE
 from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
 from threadloom.cuda.optimize.pipeline import PASSES
@@ -73,8 +75,18 @@ def _runs_alone(module: Module) -> bool:
     )
 
 
+def _with_launch_facts(module: Module, seed: int) -> Module:
+    """Marks for specialize-launch: none, right ones, or a wrong one that the launch must refuse."""
+    *_, ny, nx = _arguments(seed)
+    marks = ({}, {"block.x": nx, "block.y": ny, "block.z": 1}, {"block.x": nx + 1})[seed % 3]
+    kernel = next(function for function in module.functions if function.name == "k")
+    params = tuple(replace(param, attrs=(*param.attrs, f'"{ATTRIBUTE}"="{marks[param.value.name]}"'))
+                   if param.value.name in marks else param for param in kernel.params)  # fmt: skip
+    return replace(module, functions=tuple(replace(f, params=params) if f is kernel else f for f in module.functions))
+
+
 def check_kernel(seed: int, warps: bool, every_pass: bool = True, optimize: bool = False) -> None:
-    module = make_kernel(seed, warps)
+    module = _with_launch_facts(make_kernel(seed, warps), seed)
     expected = _interpreted(module, seed, clean=not warps)
 
     def hook(name: str, before: Module, after: Module) -> None:

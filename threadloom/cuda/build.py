@@ -51,7 +51,7 @@ def _clang_flags(flags: list[str]) -> list[str]:
 def unit_options(plan: NvccPlan) -> UnitOptions:
     level = int(plan.optimize) if plan.optimize.isdigit() else 3
     level = min(level, 3) if not plan.debug or plan.optimize else 1
-    return UnitOptions(source_options(plan), optimize=level, check=plan.check)
+    return UnitOptions(source_options(plan), optimize=level, check=plan.check, without=plan.without)
 
 
 def run(plan: NvccPlan) -> int:

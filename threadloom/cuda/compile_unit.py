@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from threadloom.cuda import entry, front, inline, link_host, semantics
 from threadloom.cuda.cfg import parsing
 from threadloom.cuda.front import FrontIr, SourceOptions
+from threadloom.cuda.host_launches import with_launch_facts
 from threadloom.cuda.host_stubs import Stub, find_stubs
 from threadloom.cuda.kernel import SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
@@ -25,6 +26,7 @@ class UnitOptions:
     cpu: str = ""  # LLVM's name of the target CPU; empty: this machine
     standalone: bool = True  # the object brings the arena itself (executables); False: the JIT provides it
     check: bool = False  # kernels report every access to the runtime (loom check)
+    without: tuple[str, ...] = ()  # names of passes that are left out (lower/pipeline.py: OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def raise_unit(ir: FrontIr, dump: Dump = no_dump) -> tuple[Raised, tuple[Stub, .
     stubs = find_stubs(ir.host)
     dump("host.ll", ir.host)
     dump("device.ll", ir.device)
-    return raise_device([ir.device], tuple(stub.kernel for stub in stubs), dump=dump), stubs
+    raised = raise_device([ir.device], tuple(stub.kernel for stub in stubs), dump=dump)
+    return with_launch_facts(raised, ir.host, stubs), stubs
 
 
 def raise_device(
@@ -61,14 +64,21 @@ def raise_device(
     return raised
 
 
-def lower_unit(raised: Raised, stubs: tuple[Stub, ...], dump: Dump = no_dump, check: bool = False) -> DeviceUnit:
+def lower_unit(
+    raised: Raised,
+    stubs: tuple[Stub, ...],
+    dump: Dump = no_dump,
+    check: bool = False,
+    without: tuple[str, ...] = (),
+) -> DeviceUnit:
     """Barriers and collectives lowered, entries added."""
     from threadloom.cuda.lower import pipeline
 
     def hook(name: str, _: Module, after: Module) -> None:
         dump(f"{name}.par", _par_text(after))
 
-    lowered = pipeline.lower(raised.module, hook=None if dump is no_dump else hook, check=check).module
+    told = None if dump is no_dump else hook
+    lowered = pipeline.lower(raised.module, hook=told, without=without, check=check).module
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)
@@ -87,7 +97,7 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         from threadloom.cuda.relocatable import compile_relocatable
 
         return compile_relocatable(ir, options, dump)
-    unit = lower_unit(*raise_unit(ir, dump), dump, options.check)
+    unit = lower_unit(*raise_unit(ir, dump), dump, options.check, options.without)
     return emit_object(link_unit(ir, unit, options, dump), options)
 
 

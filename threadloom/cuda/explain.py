@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, replace
 
 from threadloom.cuda import compile_unit, front
 from threadloom.cuda.front import SourceOptions
-from threadloom.cuda.kernel import GEOMETRY
+from threadloom.cuda.kernel import APART, GENERAL, LAUNCHED, is_kernel
 from threadloom.cuda.lower import pipeline as lower
 from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.separators import collective_scope, has_meeting
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.optimize import pipeline as optimize
-from threadloom.cuda.optimize.specialize import APART, GENERAL, Specialize
+from threadloom.cuda.optimize.specialize import Specialize
+from threadloom.cuda.optimize.specialize_launch import SpecializeLaunch
 from threadloom.par.ops import (
     Alloca,
     Barrier,
@@ -36,6 +37,7 @@ from threadloom.par.ops import (
     Level,
     Module,
     Op,
+    Operand,
     Parallel,
     Value,
     While,
@@ -93,10 +95,13 @@ def explain(path: str, options: SourceOptions | None = None) -> list[Explained]:
 
 
 def explain_module(module: Module, kernels: Sequence[str]) -> list[Explained]:
-    specialized = run_passes(module, (Specialize(),))
+    specialized = run_passes(module, (SpecializeLaunch(), Specialize()))
     found = []
     for kernel in kernels:
-        versions = [name for name in (kernel + APART, kernel + GENERAL) if _function(specialized.module, name)]
+        launched = kernel + LAUNCHED
+        first = launched + APART if _function(specialized.module, launched + APART) else launched
+        names = (first, kernel + APART, kernel + GENERAL)
+        versions = [name for name in names if _function(specialized.module, name)]
         found += _merged([_version(specialized, kernel, name) for name in versions or [kernel]])
     return found
 
@@ -110,7 +115,8 @@ def _merged(versions: list[Explained]) -> list[Explained]:
 
 def _version(specialized: Result, kernel: str, name: str) -> Explained:
     watch = _Watch(name)
-    passes = tuple(one for one in (*optimize.PASSES, *lower.PASSES) if not isinstance(one, Specialize))
+    chosen = (Specialize, SpecializeLaunch)
+    passes = tuple(one for one in (*optimize.PASSES, *lower.PASSES) if not isinstance(one, chosen))
     start = _alone(specialized.module, name)
     function = _function(start, name)
     watch.start(start)
@@ -124,12 +130,8 @@ def _version(specialized: Result, kernel: str, name: str) -> Explained:
 def _alone(module: Module, name: str) -> Module:
     """`module` without the bodies of the other kernels: what passes decline then concerns this one."""
     return replace(module, functions=tuple(
-        replace(function, body=None) if function.body is not None and function.name != name and _is_kernel(function)
+        replace(function, body=None) if function.body is not None and function.name != name and is_kernel(function)
         else function for function in module.functions))  # fmt: skip
-
-
-def _is_kernel(function: Function) -> bool:
-    return tuple(param.value for param in function.params[-len(GEOMETRY) :]) == GEOMETRY
 
 
 def _function(module: Module, name: str) -> Function | None:
@@ -142,13 +144,19 @@ def _when(module: Module, kernel: str, name: str) -> str:
         return ""
     if name.endswith(GENERAL):
         return "for every other launch"
-    chooser, flat = _function(module, kernel), []
-    for op in _ops(chooser):
-        if isinstance(op, Leaf) and op.opcode == "icmp" and op.operands[1] == Const(op.operands[0].type, "1"):
-            flat.append(f"blockDim{op.operands[0].name.removeprefix('block')} is 1")
-    if any(isinstance(op, Leaf) and op.attrs.callee == "__loom_distinct" for op in _ops(chooser)):
-        flat.append("the arrays lie in different allocations")
-    return "where " + " and ".join(flat)
+    choosers = [one for one in (kernel, kernel + LAUNCHED) if one != name and name.startswith(one)]
+    ops = [op for one in choosers for op in _ops(_function(module, one)) if isinstance(op, Leaf)]
+    known = [op.operands for op in ops if op.opcode == "icmp" and op.attrs.predicate == "eq"]
+    told = [f"{_cuda_name(left)} is {right.text}" for left, right in known if isinstance(right, Const)]
+    if any(op.attrs.callee == "__loom_distinct" for op in ops):
+        told.append("the arrays lie in different allocations")
+    return "where " + " and ".join(told)
+
+
+def _cuda_name(value: Operand) -> str:
+    """%block.x is blockDim.x; parameters have the user's names."""
+    name = getattr(value, "name", "")
+    return name.replace("block.", "blockDim.", 1) if name.startswith("block.") else name
 
 
 def _ops(function: Function | None) -> Iterator[Op]:
@@ -305,11 +313,15 @@ def _declined(result: Result, function: Function) -> list[Remark]:
     found = []
     for step in result.steps:
         for one in step.declined:
-            foreign = step.name == "specialize" and one.detail not in function.name
+            foreign = step.name.startswith("specialize") and not _is_version(function.name, one.detail)
             if one.reason != "barrier is needed" and not foreign:
                 detail = f" ({one.detail})" if one.detail else ""
                 found.append(Remark("declined", one.loc, f"{step.name}: {one.reason}{detail}"))
     return found
+
+
+def _is_version(name: str, kernel: str) -> bool:
+    return name.removesuffix(APART).removesuffix(LAUNCHED).removesuffix(GENERAL) == kernel.removesuffix(LAUNCHED)
 
 
 def _line_of_text(function: Function) -> dict[str, int]:

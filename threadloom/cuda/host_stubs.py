@@ -79,7 +79,7 @@ def _passed_bytes(host_ir: str, stub: str, index: int, types: dict[str, Type]) -
     0 if no caller is in sight (the stub's address is taken, and whoever launches it cannot copy the argument either).
     """
     for call in re.finditer(rf"(?:call|invoke) void @{re.escape(stub)}\(([^\n]*)\)", host_ir):
-        passed = [word.split()[-1] for word in _top_level_parts(call[1])]
+        passed = [word.split()[-1] for word in top_level_parts(call[1])]
         function = host_ir.rfind("\ndefine ", 0, call.start())
         place = re.compile(rf"^  {re.escape(passed[index])} = alloca ([^\n]*?), align", re.MULTILINE)
         if found := place.search(host_ir, function, call.start()):
@@ -89,7 +89,7 @@ def _passed_bytes(host_ir: str, stub: str, index: int, types: dict[str, Type]) -
     return 0
 
 
-def _top_level_parts(text: str) -> list[str]:
+def top_level_parts(text: str) -> list[str]:
     """`text` split at the commas that stand in no bracket."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):

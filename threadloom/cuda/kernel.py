@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from threadloom.par.ops import I32, I64, PTR, VOID, Int, Struct, Type, Value
+from threadloom.par.ops import I32, I64, PTR, VOID, Function, Int, Struct, Type, Value
 
 # ---------------------------------------------------------------- parameters and induction variables
 
@@ -46,6 +46,15 @@ BLOCK_INDEX = tuple(Value(f"blockIdx.{axis}", I32) for axis in "xyz")  # ivs of 
 THREAD_INDEX = tuple(Value(f"threadIdx.{axis}", I32) for axis in "xyz")  # ivs of THREADS are these reversed
 
 WARP_LANES = 32
+
+# Suffixes of a kernel's versions: for the launches that the host code fixes, for separate arrays, for all others.
+LAUNCHED, APART, GENERAL = ".launched", ".apart", ".general"
+
+
+def is_kernel(function: Function) -> bool:
+    """Whether `function` is a kernel or a version of one."""
+    return tuple(param.value for param in function.params[-len(GEOMETRY) :]) == GEOMETRY
+
 
 # ---------------------------------------------------------------- collectives: what lowering must remove
 

@@ -45,7 +45,7 @@ _VALUED = frozenset(
     "-o -I -isystem -D -U -include -l -L -O -std -rdc -arch -code -gencode -Xcompiler -Xlinker -Xptxas -Xnvlink "
     "-Xarchive -Xcudafe -Xfatbin -ccbin -m -cudart -maxrregcount -x -t -fmad -ftz -prec-div -prec-sqrt -keep-dir "
     "-default-stream -optf -odir -MF -MT -MQ -Werror -diag-suppress -diag-warn -diag-error -dopt -split-compile "
-    "-target-dir -idp -ddp -allow-unsupported-compiler -nvvmir-library-dir".split()
+    "-target-dir -idp -ddp -allow-unsupported-compiler -nvvmir-library-dir -without".split()
 )
 _OPTIONAL_VALUE = frozenset({"-O", "-g", "-allow-unsupported-compiler", "-Werror"})  # value only when joined
 # What has no meaning here: GPU code generation, and nvcc's own housekeeping.
@@ -92,6 +92,7 @@ class NvccPlan:
     dependency_flags: list[str] = field(default_factory=list)
     output_directory: str = ""
     check: bool = False  # watch every access of kernels (loom check)
+    without: tuple[str, ...] = ()  # passes that are left out, to see what each is worth
 
 
 def parse(arguments: list[str]) -> NvccPlan:
@@ -230,6 +231,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
             plan.language = value
         case "-odir":
             plan.output_directory = value
+        case "-without":
+            plan.without = (*plan.without, *_optional_passes(value))
         case "-optf":
             for file in value.split(","):
                 words[:0] = shlex.split(Path(file).read_text())
@@ -244,6 +247,16 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
             _host_option(plan, name + (f"={value}" if value else ""))
         case _:
             raise CompileError(BAD_OPTION, f"unknown option {name}", try_="loom cc --help lists what is understood")
+
+
+def _optional_passes(value: str) -> list[str]:
+    from threadloom.cuda.lower.pipeline import OPTIONAL
+
+    names = [name for name in value.split(",") if name]
+    if unknown := [name for name in names if name not in OPTIONAL]:
+        raise CompileError(BAD_OPTION, f"--without={unknown[0]}: no pass of that name can be left out",
+                           try_=f"one of {', '.join(OPTIONAL)}")  # fmt: skip
+    return names
 
 
 def _host_options(value: str) -> list[str]:

@@ -126,7 +126,7 @@ class _ModuleParser(LeafParser):
     def _param(self, index: int) -> Param:
         type_ = self.type()
         attrs = []
-        while self.cursor.token.kind == "word":
+        while self.cursor.token.kind in ("word", "string"):
             attrs.append(self.attribute())
         if self.cursor.token.kind == "local":
             return Param(self.define(type_), tuple(attrs))

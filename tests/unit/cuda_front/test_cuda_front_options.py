@@ -33,6 +33,14 @@ def test_long_names_and_values_after_equals() -> None:
     assert plan.libraries == ["-lm", "-L/opt/lib"]
 
 
+def test_passes_can_be_left_out_by_name() -> None:
+    assert parse("--without=jam-rows,forward-stores --without hoist-invariant-blocks a.cu".split()).without == (
+        "jam-rows", "forward-stores", "hoist-invariant-blocks"
+    )  # fmt: skip
+    with pytest.raises(CompileError, match="no pass of that name can be left out"):
+        parse(["--without=split-threads", "a.cu"])
+
+
 def test_language_is_forced_for_what_follows() -> None:
     assert parse(["-x", "cu", "kernel.cpp"]).inputs == [("kernel.cpp", "cu")]
 

@@ -16,6 +16,7 @@ from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
+from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level, Module
 from threadloom.par.passes import Hook, Pass, Result, run_passes
@@ -39,6 +40,10 @@ PASSES: tuple[Pass, ...] = (
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
 )
 
+_FOR_SPEED = {"peel-rows", "jam-rows", "vectorize-threads"}  # of the above; the others are needed
+# What `loom cc --without=` may leave out.
+OPTIONAL: tuple[str, ...] = (*(one.name for one in optimize.PASSES), *(p.name for p in PASSES if p.name in _FOR_SPEED))
+
 
 def lower(
     module: Module,
@@ -50,7 +55,6 @@ def lower(
     """`module` optimised (less the passes named in `without`), then without barriers and collectives; dumps and hooks
     as in par/passes.py. `check`: not optimised, but every access watched."""
     from threadloom.cuda.check.instrument import Instrument
-    from threadloom.cuda.optimize import pipeline as optimize
 
     first = (Instrument(),) if check else optimize.passes(without)
     steps = (*first, *(one for one in PASSES if one.name not in without))

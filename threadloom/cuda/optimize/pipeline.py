@@ -8,11 +8,13 @@ from threadloom.cuda.optimize.eliminate_barriers import EliminateBarriers
 from threadloom.cuda.optimize.forward_stores import ForwardStores
 from threadloom.cuda.optimize.hoist_invariant import HoistInvariant
 from threadloom.cuda.optimize.specialize import Specialize
+from threadloom.cuda.optimize.specialize_launch import SpecializeLaunch
 from threadloom.par.ops import Level
 from threadloom.par.passes import Pass
 
 PASSES: tuple[Pass, ...] = (
-    Specialize(),  # first: the others work on the facts it states
+    SpecializeLaunch(),  # first: an extent that is a number needs no test by the next
+    Specialize(),  # before the others, which work on the facts that these two state
     EliminateBarriers(),  # every barrier less widens the intervals that the others look at
     ForwardStores(),  # before hoisting: a store that is gone no longer stands in the way
     HoistInvariant(Level.THREADS),  # inner first, so that the same operation can climb on

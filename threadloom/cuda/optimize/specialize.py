@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from threadloom.cuda.kernel import BLOCK, GEOMETRY, THREAD_INDEX
+from threadloom.cuda.kernel import APART, BLOCK, GENERAL, LAUNCHED, THREAD_INDEX, is_kernel
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, RootKind
 from threadloom.cuda.lower.traverse import free_values, rename_block, walk
@@ -44,7 +44,6 @@ from threadloom.par.ops import (
 from threadloom.par.passes import decline
 
 DISTINCT = "__loom_distinct"
-APART, GENERAL = ".apart", ".general"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +65,13 @@ class Specialize:
 
     def apply(self, module: Module) -> Module:
         for function in module.functions:
-            if function.body is not None and _is_kernel(function):
+            if function.body is not None and is_kernel(function) and not function.name.endswith(GENERAL):
                 facts = plan_specialization(function, module)
                 if facts and sum(1 for _ in walk(function.body.ops)) > self.most_ops:
                     decline("kernel too large for a second version", function.name, function.loc)
                 elif facts:
                     module = _specialize(function, facts, module)
         return module
-
-
-def _is_kernel(function: Function) -> bool:
-    return tuple(param.value for param in function.params[-len(GEOMETRY) :]) == GEOMETRY
 
 
 def plan_specialization(kernel: Function, module: Module) -> Facts:
@@ -87,7 +82,9 @@ def plan_specialization(kernel: Function, module: Module) -> Facts:
         return Facts((), (), ())
     threads = next((op for op in walk(ops) if isinstance(op, Parallel) and op.level is Level.THREADS), None)
     used = free_values(threads.body.ops) if threads else {}
-    unused = tuple(extent for index, extent in zip(THREAD_INDEX, BLOCK, strict=True) if index.name not in used)
+    open_ = free_values(ops)  # extents that are numbers already say all there is
+    pairs = zip(THREAD_INDEX, BLOCK, strict=True)
+    unused = tuple(extent for index, extent in pairs if index.name not in used and extent.name in open_)
     written, read = _pointers(kernel, module)
     if len(written) + len(read) < 2:
         written = ()
@@ -107,14 +104,17 @@ def _pointers(kernel: Function, module: Module) -> tuple[tuple[Value, ...], tupl
 
 
 def _specialize(kernel: Function, facts: Facts, module: Module) -> Module:
-    apart, general = _apart(kernel, facts), replace(kernel, name=kernel.name + GENERAL, exported=False)
+    """The version for known launches falls back to the general one that is there already."""
+    launched = kernel.name.endswith(LAUNCHED)
+    apart = _apart(kernel, facts)
+    general = replace(kernel, name=kernel.name.removesuffix(LAUNCHED) + GENERAL, exported=False)
     chooser = Editor(replace(kernel, body=Block(())), module)
     chooser.defined_elsewhere |= {apart.name, general.name}
     with chooser.collect() as ops:
-        _choose(chooser, kernel, facts)
+        _choose(chooser, kernel, facts, general.name)
         ops.append(Return())
     module = chooser.finish(replace(kernel, body=Block(tuple(ops))))
-    return replace(module, functions=(*module.functions, apart, general))
+    return replace(module, functions=(*module.functions, apart, *(() if launched else (general,))))
 
 
 def _apart(kernel: Function, facts: Facts) -> Function:
@@ -129,7 +129,7 @@ def _noalias(param: Param) -> Param:
     return param if "noalias" in param.attrs else replace(param, attrs=("noalias", *param.attrs))
 
 
-def _choose(editor: Editor, kernel: Function, facts: Facts) -> None:
+def _choose(editor: Editor, kernel: Function, facts: Facts, general: str) -> None:
     holds: Operand = Const(I1, "true")
     for extent in facts.unused:
         holds = editor.and_(holds, editor.icmp("eq", extent, 1, "flat"))
@@ -139,7 +139,7 @@ def _choose(editor: Editor, kernel: Function, facts: Facts) -> None:
     with editor.if_(holds) as branch:
         editor.call(kernel.name + APART, arguments, kernel.result)
         branch.otherwise()
-        editor.call(kernel.name + GENERAL, arguments, kernel.result)
+        editor.call(general, arguments, kernel.result)
 
 
 def _distinct(editor: Editor, facts: Facts) -> Operand:
