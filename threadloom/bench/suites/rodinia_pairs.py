@@ -47,7 +47,7 @@ PAIRS = (
     Pair(
         "b+tree",
         "b+tree",
-        _NVCC + "main.c kernel/*.cu util/*/*.c util/cuda/cuda.cu -o program",
+        _NVCC + "main.c kernel/*wrapper*.cu util/*/*.c util/cuda/cuda.cu -o program",
         "./program file ../../data/b+tree/mil.txt command ../../data/b+tree/command.txt",
         "b+tree",
         _C + "main.c kernel/*.c util/*/*.c -lm -o program",
@@ -97,10 +97,10 @@ PAIRS = (
         "myocyte",
         "myocyte",
         _NVCC + "main.cu -o program",
-        "./program 100 1 0",
+        "./program 100 64 1",
         "myocyte",
         _C + "main.c -lm -o program",
-        "./program 100 1 0 2",
+        "./program 100 64 1 2",  # with mode 0 it reads its thread number before it is set
         ("myocyte/y.txt", "myocyte/params.txt"),
     ),
     Pair(
@@ -161,7 +161,7 @@ PAIRS = (
     Pair(
         "lavaMD",
         "lavaMD",
-        _NVCC + "main.c kernel/*.cu util/num/*.c util/timer/*.c util/device/*.cu -o program",
+        _NVCC + "main.c kernel/*wrapper.cu util/num/*.c util/timer/*.c util/device/*.cu -o program",
         "./program -boxes1d 8",
         "lavaMD",
         _C + "main.c kernel/*.c util/num/*.c util/timer/*.c -lm -o program",
@@ -171,10 +171,10 @@ PAIRS = (
         "kmeans",
         "kmeans",
         _NVCC + "-Xcompiler -fopenmp cluster.c getopt.c kmeans.c kmeans_clustering.c rmse.c kmeans_cuda.cu -o program",
-        "./program -o -i ../../data/kmeans/kdd_cup",
+        "./program -i ../../data/kmeans/kdd_cup",
         "kmeans/kmeans_openmp",
         _C + "cluster.c getopt.c kmeans.c kmeans_clustering.c -lm -o program",
-        "./program -n 2 -o -i ../../../data/kmeans/kdd_cup",
+        "./program -n 2 -i ../../../data/kmeans/kdd_cup",
         ("kmeans/kdd_cup",),
     ),
 )
