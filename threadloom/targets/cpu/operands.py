@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.dtypes import f32, f64
 from threadloom.errors import InternalError
-from threadloom.targets.cpu.amx import MATRIX_ROWS, matrix_layout
+from threadloom.targets.cpu.amx import MATRIX_ROWS, Operands, matrix_layout
 from threadloom.targets.cpu.choose import unit_axis
 from threadloom.targets.cpu.plan import Branches, Home, InPlace, Loop, Multiply, Pack, Planned, PlannedBody
 from threadloom.targets.cpu.schedule import Target
@@ -96,8 +96,8 @@ class OperandPlanner:
         axis = planner.choice.of_product[product.result.name]
         lanes, rows = (dot.a, dot.b) if axis in dot.a.type.axes else (dot.b, dot.a)
         row_axis = planner.row_axis(product)
-        if planner.by_matrix_unit(product):
-            return self._by_matrix_unit(product, axis, row_axis, lanes, rows)
+        if (unit := planner.by_matrix_unit(product)) is not None:
+            return self._by_matrix_unit(product, unit, axis, row_axis, lanes, rows)
         sum_axis = max(dot.over, key=lambda x: planner.sizes[x])
         vectors = planner.vectors[axis]
         block = register_rows(planner.target, planner.sizes[row_axis], vectors)
@@ -113,25 +113,25 @@ class OperandPlanner:
         return planned, packs
 
     def _by_matrix_unit(
-        self, product: Product, axis: str, row_axis: str, lanes: Value, rows: Value
+        self, product: Product, kind: Operands, axis: str, row_axis: str, lanes: Value, rows: Value
     ) -> tuple[Multiply, list[Pack]]:
         """Both operands are packed in the unit's own dtype."""
         planner = self.planner
         (sum_axis,) = product.dot.over
         packs: list[Pack] = []
         homes = []
-        for value, role, outer in ((lanes, "pairs", axis), (rows, "rows", row_axis)):
+        for value, role, outer in ((lanes, "groups", axis), (rows, "rows", row_axis)):
             key = f"{value.name}.{role}.{outer}.{sum_axis}"
             if key not in self.packed or not planner.uses.is_inline(value):
                 depth, width = planner.sizes[sum_axis], planner.room.get(outer, planner.sizes[outer])
-                layout = matrix_layout(role, outer, width, sum_axis, depth, planner.panel(axis))
+                layout = matrix_layout(kind, role, outer, width, sum_axis, depth, planner.panel(axis))
                 self.packed[key] = Home(key, layout)
                 unit = self._unit_of(value, sum_axis)
-                packs.append(Pack(value, self.packed[key], unit, unit == sum_axis, role, sum_axis))
+                packs.append(Pack(value, self.packed[key], unit, unit == sum_axis, role, sum_axis, kind))
             homes.append(self.packed[key])
         planned = Multiply(
             product, axis, row_axis, sum_axis, homes[0], homes[1], lanes, rows, product.addend is not None,
-            MATRIX_ROWS, planner.vectors[axis], matrix=True,
+            MATRIX_ROWS, planner.vectors[axis], matrix=kind,
         )  # fmt: skip
         return planned, packs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from threadloom.targets.cpu.amx import Operands
 from threadloom.targets.cpu.fuse import Item, Path
 from threadloom.targets.cpu.layout import Layout
 from threadloom.targets.cpu.steps import Product
@@ -32,8 +33,8 @@ class Loops:
 @dataclass(frozen=True, slots=True)
 class Pack:
     """Compute `value` into `home`, with `axis` in vector lanes; `transposed`: lanes are transposed to the home's
-    contiguous axis on the way; `matrix`: "rows" or "pairs", the arrangements of the matrix unit's operands (amx.py), in
-    which `summed` is the axis of the sum."""
+    contiguous axis on the way; `matrix`: "rows" or "groups", how the matrix unit's operands lie (amx.py), in
+    which `summed` is the axis of the sum and `unit` their kind."""
 
     value: Value
     home: Home
@@ -41,6 +42,7 @@ class Pack:
     transposed: bool = False
     matrix: str = ""
     summed: str = ""
+    unit: Operands | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class InPlace:
 class Multiply:
     """result (+)= rows operand x lanes operand. `row_axis`: the axis of the register block's rows; `sum_axis`: the
     reduced axis that runs inside the micro-kernel; `row_block`, `vectors`: the register block; `matrix`: by the matrix
-    unit."""
+    unit, on operands of this kind."""
 
     product: Product
     axis: str
@@ -90,7 +92,7 @@ class Multiply:
     accumulate: bool
     row_block: int
     vectors: int
-    matrix: bool = False
+    matrix: Operands | None = None
 
 
 @dataclass(frozen=True, slots=True)

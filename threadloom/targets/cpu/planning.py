@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from threadloom.dtypes import i8, i32, u8
 from threadloom.errors import InternalError
-from threadloom.targets.cpu.amx import MATRIX_LANES, MATRIX_ROWS
+from threadloom.targets.cpu.amx import MATRIX_LANES, MATRIX_ROWS, OPERANDS, Operands
 from threadloom.targets.cpu.choose import Choice, Chooser, groups_of
 from threadloom.targets.cpu.epilogue import EpiloguePlanner
 from threadloom.targets.cpu.fuse import AxesOf, Fusion, fetched_ahead, placed, temporaries
@@ -22,7 +23,7 @@ from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target, narrowed_
 from threadloom.targets.cpu.shared_packs import SharedPacks
 from threadloom.targets.cpu.simplify import simplify
 from threadloom.targets.cpu.steps import Body, Chosen, Product, Repeated, StepBuilder, Uses, Vector, grid_of, uses_of
-from threadloom.tile.ops import Access, Axis, AxisKind, Block, Kernel, Load, Op, Reduce, Value
+from threadloom.tile.ops import Access, Axis, AxisKind, Block, Cast, Kernel, Load, Op, Reduce, Value
 from threadloom.tile.uses import operands, results
 
 
@@ -118,14 +119,23 @@ class Planner:
             padded = -(-self.sizes[row_axis] // block) * block
             self.room[row_axis] = max(padded, self.room.get(row_axis, 0))
 
-    def by_matrix_unit(self, product: Product) -> bool:
-        """Plain products of a dtype that the matrix unit takes, large enough to fill its tiles."""
+    def by_matrix_unit(self, product: Product) -> Operands | None:
+        """The kind of operands, for plain products that the matrix unit takes, large enough to fill its tiles."""
         dot, axis = product.dot, self.choice.of_product[product.result.name]
         row_axis = self.row_axis(product)
         plain = len(dot.over) == 1 and set(dot.a.type.axes) | set(dot.b.type.axes) == {axis, row_axis, *dot.over}
-        takes = dot.a.type.dtype == dot.b.type.dtype and dot.a.type.dtype.name in self.target.tile_dtypes & {"bf16"}
+        kinds = {self._multiplied_as(value) for value in (dot.a, dot.b)}
+        kind = OPERANDS.get(kinds.pop()) if len(kinds) == 1 else None
+        takes = kind is not None and kind.dtype.replace("u8", "i8") in self.target.tile_dtypes
         whole = self.panel(axis) in (MATRIX_LANES, 2 * MATRIX_LANES)
-        return plain and takes and whole and self.sizes[row_axis] >= MATRIX_LANES
+        return kind if plain and takes and whole and self.sizes[row_axis] >= MATRIX_LANES else None
+
+    def _multiplied_as(self, value: Value) -> str:
+        """The dtype of what a product multiplies: bytes are widened only for units that cannot take them."""
+        made = self.uses.definitions.get(value.name)
+        if isinstance(made, Cast) and value.type.dtype is i32 and made.arg.type.dtype in (i8, u8):
+            return made.arg.type.dtype.name
+        return value.type.dtype.name
 
     def row_axis(self, product: Product) -> str:
         """The axis of the register block's rows: the longest of those that only the broadcast operand has."""
