@@ -147,22 +147,37 @@ def device_key(device: Device) -> str:
     return "-".join(["cpu", f"x{device.eu_count}", f"v{device.fact('vector_bytes')}", *sizes])
 
 
+def is_measured(kernel: Kernel, dims: dict[str, int], device: Device) -> bool:
+    """Whether a plan was measured for just these extents."""
+    key = key_of(kernel, dims, device)
+    store = _open()
+    if store is not None:
+        with store:
+            if store.plan(key) is not None:
+                return True
+    return shipped(key.device).plan(key) is not None
+
+
 _warned: set[str] = set()
 
 
 def program_for(kernel: Kernel, dims: dict[str, int], device: Device) -> Chosen:
-    """What a call runs: the stored plan, a borrowed one, or the model's. A store that cannot be used is told once and
-    then done without: it must not keep a kernel from running."""
-    from threadloom.store import open_store
-
-    try:
-        store = open_store()
-    except CompileError as error:
-        store = None
-        if str(error) not in _warned:
-            _warned.add(str(error))
-            print(f"threadloom: {error}", file=sys.stderr)
+    """What a call runs: the stored plan, a borrowed one, or the model's."""
+    store = _open()
     if store is None:
         return choose(kernel, dims, device, None)
     with store:
         return choose(kernel, dims, device, store)
+
+
+def _open() -> Store | None:
+    """The store; one that cannot be used is told once and then done without: it must not keep a kernel from running."""
+    from threadloom.store import open_store
+
+    try:
+        return open_store()
+    except CompileError as error:
+        if str(error) not in _warned:
+            _warned.add(str(error))
+            print(f"threadloom: {error}", file=sys.stderr)
+        return None

@@ -17,7 +17,7 @@ from threadloom.task.ops import Kind, Method
 pytest.importorskip("cuda.bindings.nvrtc")
 
 REGISTERS = 65536  # of an SM
-WITHOUT_CODE = {"mla_decode": "gpu-not-supported"}  # example -> why it has none for its SHAPE
+WITHOUT_CODE = {"mla_decode": "gpu-no-code"}  # example -> why it has none for its SHAPE
 
 
 def issued(kernel: CudaKernel, kind: Kind) -> list[Issue]:

@@ -26,6 +26,8 @@ from threadloom.tile import ops as tile
 if TYPE_CHECKING:
     from threadloom.targets.cuda.section import RoleEmitter
 
+STORES = tile.Store | tile.AtomicAdd
+
 
 def emit_issue(e: RoleEmitter, loop: Loop, instr: Issue, instrs: tuple[Instr, ...]) -> None:
     task = e.plan.task(instr.task)
@@ -113,11 +115,17 @@ def _load(
 def read_indices(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, op: tile.Load) -> None:
     """Bring the indices of a gather from shared memory; compute those that are among its own operations."""
     _read_shared_operands(e, loop, instr, task)
-    known = e.scope.registers
-    own = tuple(o for o in task.ops if o is not op and (o.result.type.axes or o.result.name not in known))
+    _compute_own(e, task, tuple(v.name for v in vector.subscript_values(op.subscripts)))
+
+
+def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
+    """Compute what a load or a store makes for itself: indices, and values of positions alone."""
+    known, access = e.scope.registers, tile.Load | STORES
+    own = tuple(
+        o for o in task.ops if not isinstance(o, access) and (o.result.type.axes or o.result.name not in known)
+    )
     if own:
-        wanted = frozenset(v.name for v in vector.subscript_values(op.subscripts))
-        vector.emit_vector(e.scope, own, e.plan.layouts, wanted)
+        vector.emit_vector(e.scope, own, e.plan.layouts, frozenset(wanted))
 
 
 def slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
@@ -253,12 +261,13 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
 
 def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     _read_shared_operands(e, loop, instr, task)
-    for op in task.ops:
+    _compute_own(e, task, tuple(v.name for o in task.ops if isinstance(o, STORES) for v in vector.operands(o)))
+    for op in (o for o in task.ops if isinstance(o, STORES)):
         if instr.method is Method.BULK_COPY and e.plan.is_staged(op.value.name):
             staging = e.plan.staging(op.value.name)
             packed = e.scope.registers[op.value.name]
             emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name), packed)
-        elif isinstance(op, tile.Store | tile.AtomicAdd):
+        else:
             layout = e.plan.layouts.get(op.value.name, uniform(e.scope.team.warps))
             copy.emit_store(e.scope, op, e.plan.facts[op.tensor], layout)
 
@@ -327,4 +336,4 @@ def _define_scalar(e: RoleEmitter, op: tile.Op) -> None:
             name = copy.dim_name(op.dim)
             e.scope.registers[op.result.name] = Registers(name, op.result.type.dtype, uniform(), scalar=True)
         case _:
-            vector.emit_vector(e.scope, (op,), {op.result.name: uniform()}, frozenset())
+            vector.emit_vector(e.scope, (op,), {op.result.name: uniform()}, frozenset({op.result.name}))

@@ -1,6 +1,7 @@
 """Runs calls on the GPU: plans and compiles once per kind of arguments, then launches on the caller's stream.
 
     call -> (extents, strides, alignment, constants) -> CudaKernel        known: some microseconds
+            (bucket of extents, alignment)           -> CudaKernel        sizes that change: some milliseconds
                                                      -> plan, compile     new: seconds
 
 The plan comes from the store of tuning results where it has one for the shape; nothing is measured here.
@@ -8,6 +9,7 @@ The plan comes from the store of tuning results where it has one for the shape; 
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -22,19 +24,24 @@ from threadloom.arrays_device import LEGACY_STREAM, DeviceArray
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.lang.bind import Call
 from threadloom.machine.model import Device
+from threadloom.sched.candidate import Candidate
+from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Issue, SProgram
+from threadloom.sched.search import plan, proved_program
 from threadloom.targets.cuda import driver, driver_calls, driver_work
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.emit_for import EMITTED
 from threadloom.targets.cuda.launch_prepared import Prepared
-from threadloom.task.ops import Method
+from threadloom.targets.cuda.serves import bucket, serves
+from threadloom.task.ops import Kind, Method
 from threadloom.tile.ops import Access, Kernel, Load, Store, Tensor
 
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
 NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's architecture")
 
 MOST_SHARED_BYTES = 227 * 1024
+MOST_FORMS = 4096  # of a kernel, kept at a time
 
 Key = tuple[object, ...]
 
@@ -45,6 +52,7 @@ class Known:
 
     kernel: Kernel
     compiled: dict[Key, CudaKernel] = field(default_factory=dict)
+    near: dict[Key, list[tuple[dict[str, int], CudaKernel]]] = field(default_factory=dict)  # bucket -> made for, code
     prepared: dict[Key, Prepared] = field(default_factory=dict)
 
 
@@ -107,18 +115,52 @@ def kernel_for(
     device: str | Device = "h200",
     defines: tuple[str, ...] = (),
 ) -> CudaKernel:
-    """The compiled kernel for arguments like `given`; made at the first call. `defines`: for the device code."""
+    """The compiled kernel for arguments like `given`; made at the first call of their bucket of extents. `defines`: for
+    the device code."""
     facts = {t.name: facts_of(t, given[t.name]) for t in kernel.tensors}
     name = device if isinstance(device, str) else device.name
-    key = (name, defines, tuple(dims.items()), *((f.contiguous_dim, f.aligned) for f in facts.values()))
+    form = (name, defines, *((f.contiguous_dim, f.aligned) for f in facts.values()))
+    key = (tuple(dims.items()), *form)
     known = _known_of(kernel)
     made = known.compiled.get(key)
     if made is None:
         with _lock:
             made = known.compiled.get(key)
             if made is None:
-                made = known.compiled[key] = _make(kernel, dims, facts, device, defines)
+                near = known.near.setdefault((tuple((n, bucket(e)) for n, e in dims.items()), *form), [])
+                made = _near(kernel, dims, facts, device, near)
+                if made is None:
+                    made = _make(kernel, dims, facts, device, defines)
+                    near.append((dict(dims), made))
+                _make_room(known.compiled)
+                known.compiled[key] = made
     return made
+
+
+def _near(
+    kernel: Kernel,
+    dims: dict[str, int],
+    facts: dict[str, TensorFacts],
+    device: str | Device,
+    near: list[tuple[dict[str, int], CudaKernel]],
+) -> CudaKernel | None:
+    """Code made for extents of the same bucket that is right for these, unless a plan was measured for just these."""
+    from threadloom.machine.devices import device as find_device
+    from threadloom.sched.reuse import is_measured
+
+    extents = {n: max(1, e) for n, e in dims.items()}
+    if not near or is_measured(kernel, extents, find_device(device)):
+        return None
+    for made_for, made in near:
+        if serves(made.program, facts, made_for, dims) and not unaligned_copies(made.program, facts, extents):
+            return made
+    return None
+
+
+def _make_room(known: dict) -> None:
+    """Forget the oldest forms where sizes change without end; what they were compiled to is kept with their bucket."""
+    if len(known) >= MOST_FORMS:
+        del known[next(iter(known))]
 
 
 def _known_of(kernel: Kernel) -> Known:
@@ -144,7 +186,12 @@ def _make(
     check_arch(machine)
     fallback: CudaKernel | None = None
     reasons: list[str] = []
+    no_code: CompileError | None = None
     for made in _compiled(kernel, dims, facts, machine, defines):
+        if isinstance(made, CompileError):
+            no_code = no_code or made
+            reasons.append(made.what + (f" ({made.why})" if made.why else ""))
+            continue
         if isinstance(made, str):
             reasons.append(made)
             continue
@@ -156,6 +203,8 @@ def _make(
             fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes
         ):
             fallback = made
+    if fallback is None and no_code is not None and no_code.loc is not None:
+        raise no_code  # of the best plan, at the line that it is about
     if fallback is None:
         raise CompileError(
             NOT_COMPILED,
@@ -171,15 +220,15 @@ TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not f
 MOST_TRIED = 32  # plans compiled before one with faults is taken
 
 
-def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKernel | str]:
+def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKernel | CompileError | str]:
     """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
     many at a time as there are cores (NVRTC runs in parallel)."""
 
-    def attempt(program) -> CudaKernel | str:
+    def attempt(program) -> CudaKernel | CompileError | str:
         try:
             return compile_program(program, facts, dims, defines)
         except CompileError as error:
-            return error.what + (f" ({error.why})" if error.why else "")
+            return error
         except InternalError as error:
             if TOO_FEW_REGISTERS not in str(error):
                 raise
@@ -201,7 +250,6 @@ def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKer
 def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device):
     """Plans, best first: the measured one, the model's, then its next candidates."""
     from threadloom.sched.reuse import Origin, program_for
-    from threadloom.sched.search import plan, proved_program
 
     bulk = {name: f.aligned for name, f in facts.items()}
     extents = {n: max(1, e) for n, e in dims.items()}
@@ -214,10 +262,35 @@ def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts
         bulk |= dict.fromkeys(unaligned, False)
         outcome = plan(kernel, extents, machine, strides_ok=bulk)
     yield outcome.best
-    for candidate in outcome.candidates[1:]:
+    further = _further(kernel, extents, machine, bulk, outcome.candidates)
+    for candidate in itertools.chain(outcome.candidates[1:], further):
         program = proved_program(candidate)
         if program is not None and not unaligned_copies(program, facts, extents):
             yield program
+
+
+def _further(
+    kernel: Kernel, dims: dict[str, int], machine: Device, bulk: dict[str, bool], tried: tuple[Candidate, ...]
+) -> Iterator[Candidate]:
+    """Partitions that the search did not schedule as they cannot win, now that all it did schedule have faults: first
+    those that ask for fewer registers than any of these."""
+    known = {_identity(c) for c in tried}
+    least = min(map(_register_bytes, tried))
+    wider = plan(kernel, dims, machine, strides_ok=bulk, breadth=len(tried) + MOST_TRIED)
+    new = [c for c in wider.candidates if _identity(c) not in known]
+    yield from sorted(new, key=lambda c: _register_bytes(c) >= least)
+
+
+def _identity(made: Candidate) -> tuple:
+    return made.partition, made.context.granularity, made.context.device.name
+
+
+def _register_bytes(made: Candidate) -> int:
+    """Bytes of what one worker holds in registers: its tiles, and most of what an sTask needs for itself."""
+    units, tasks = made.placement.units, made.context.graph.tasks
+    own = (live_bytes(t, made.sizes, units[t.name].split) for t in tasks if t.kind is Kind.VECTOR)
+    tiles = sum(p.bytes_per_slot for p in made.placement.places.values() if p.space == "reg")
+    return tiles + max(own, default=0)
 
 
 def unaligned_copies(program: SProgram, facts: dict[str, TensorFacts], extents: dict[str, int]) -> set[str]:
@@ -301,6 +374,8 @@ def prepared_for(call: Call, ordinal: int) -> Prepared:
     if prepared is None:
         given = device_tensors(call.kernel, arrays)
         made = kernel_for(call.kernel, call.dims, given, model_of(ordinal))
+        with _lock:
+            _make_room(known.prepared)
         prepared = known.prepared[key] = made.prepare(given, call.dims, ordinal)
     return prepared
 

@@ -4,7 +4,8 @@
     after:   if (some element of the tile fails the test) for every element: if it fails, s = -inf
 
 The condition must be comparisons of positions and scalars, whose range over a tile is known;
-tiles that lie wholly inside (all but the diagonal ones of causal attention) then cost one uniform branch.
+tiles that lie wholly inside (all but the diagonal ones of causal attention) then cost one uniform branch. What is about
+to be computed elementwise is masked in that loop instead: an array of it would cost as many registers as the tile has.
 Not handled: conditions with computed tiles in them; those are ordinary elementwise code.
 """
 
@@ -126,17 +127,28 @@ def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
             w.line(f"if ({test}) {held.name}[i] = {fill};")
 
 
-def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout) -> str:
-    """C expression of the element that register `i` of `layout` meets."""
+def masked(scope: Scope, mask: Mask, layout: Layout, element: str, register: str) -> str:
+    """C expression of one element, masked, in a loop that computes it: for values that no registers hold yet."""
+    chain = dict(mask.chain)
+    always = _always(mask.condition.result, chain, scope, layout, not mask.fills)
+    if always and scope.assumes(always):
+        return element
+    test, fill = _text(mask.condition.result, chain, scope, layout, register), scope.registers[mask.fill.name].name
+    return f"{test} ? {fill} : {element}" if mask.fills else f"{test} ? {element} : {fill}"
+
+
+def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout, register: str = "i") -> str:
+    """C expression of the element that `register` of `layout` meets."""
     match chain.get(value.name):
         case tile.Index(axis=axis):
-            return f"({scope.index(layout, axis, 'i')})"
+            return f"({scope.index(layout, axis, register)})"
         case tile.Map() as op:
-            return c.expression(op.fn, op.args[-1].type.dtype, [_text(a, chain, scope, layout) for a in op.args])
+            args = [_text(a, chain, scope, layout, register) for a in op.args]
+            return c.expression(op.fn, op.args[-1].type.dtype, args)
         case tile.Full() as op:
-            return _text(op.value, chain, scope, layout)
+            return _text(op.value, chain, scope, layout, register)
         case tile.Cast() as op:
-            return _text(op.arg, chain, scope, layout)
+            return _text(op.arg, chain, scope, layout, register)
     return scope.registers[value.name].name
 
 

@@ -76,6 +76,7 @@ class Scope:
     rounds: bool = False  # all results are rounded to 16 bits or less: exp need not be exact to the last of f32's
     made_here: dict[str, tile.Map] = field(default_factory=dict)  # differences that the loop being written makes
     unrounded: frozenset[str] = frozenset()  # values whose stores round them
+    narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
 
     def assumes(self, condition: str) -> bool:

@@ -18,7 +18,8 @@ from threadloom.targets.cuda import across
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import emit_reduce_threads
 from threadloom.targets.cuda.layout import Layout, Source, register_index
-from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
+from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks, masked
+from threadloom.targets.cuda.positions import computed_in_place, narrow
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared_access import emit_piece, emit_read_shared
 from threadloom.targets.cuda.unsupported import no_code
@@ -28,7 +29,7 @@ REDUCTIONS = ("sum", "prod", "max", "min", "any", "all")
 WORTH_PIECES = 16  # registers from which on an operand in shared memory is fetched piece by piece
 WORTH_REUSE = 8  # registers of an array from which on it is written over instead of declaring another
 
-Elementwise = tile.Map | tile.Cast | tile.Full | tile.Index | tile.Const | tile.Bound
+Elementwise = tile.Map | tile.Cast | tile.Full | tile.Index | tile.Const | tile.Bound | Mask
 
 
 def emit_vector(
@@ -42,9 +43,11 @@ def emit_vector(
     values from outside that nobody reads after this task, whose registers may be reused."""
     dying |= frozenset(op.result.name for op in ops) - kept
     pending: list[Elementwise] = []
+    layouts = computed_in_place(ops, layouts, kept)
+    scope.narrow = narrow(ops, kept)
     ops = find_masks(ops, kept, dying)
     for k, op in enumerate(ops):
-        if isinstance(op, Elementwise):
+        if isinstance(op, Elementwise) and not _masks_registers(op, pending):
             pending.append(op)
             continue
         due, pending = _needed_for(op, pending)
@@ -65,6 +68,12 @@ def emit_vector(
             case _:
                 raise InternalError(f"{type(op).__name__} is no vector operation")
     _emit_loops(scope, pending, layouts, kept, dying)
+
+
+def _masks_registers(op: Elementwise, pending: list[Elementwise]) -> bool:
+    """Whether `op` is a mask of what is in registers already, which a branch of its own may leave alone. One of what is
+    about to be computed is part of that loop, which then needs no array."""
+    return isinstance(op, Mask) and all(op.source.name != one.result.name for one in pending)
 
 
 def _needed_for(op: tile.Op, pending: list[Elementwise]) -> tuple[list[Elementwise], list[Elementwise]]:
@@ -241,7 +250,7 @@ def _reusable(
             held = scope.registers.get(arg.name)
             if held is None or arg.name not in dying or arg.name in later or home not in (None, held.name):
                 continue
-            large = held.layout.registers >= WORTH_REUSE
+            large = held.layout.registers >= WORTH_REUSE and not scope.narrow & {arg.name, result.name}
             if large and (held.layout, c.register_type(held.dtype)) == wanted:
                 return replace(held, value=arg.name)
     return None
@@ -260,9 +269,13 @@ def declare(scope: Scope, value: tile.Value, layout: Layout) -> Registers:
     if known and not known.scalar and known.layout == layout:
         return known
     made = Registers(scope.fresh(value.name), value.type.dtype, layout)
-    scope.writer.line(f"{c.register_type(value.type.dtype)} {made.name}[{layout.registers}];")
+    scope.writer.line(f"{_kind(scope, value)} {made.name}[{layout.registers}];")
     scope.registers[value.name] = made
     return made
+
+
+def _kind(scope: Scope, value: tile.Value) -> str:
+    return "i32" if value.name in scope.narrow else c.register_type(value.type.dtype)
 
 
 def _define(scope: Scope, op: Elementwise, layout: Layout, register: str, as_array: bool) -> None:
@@ -274,14 +287,14 @@ def _define(scope: Scope, op: Elementwise, layout: Layout, register: str, as_arr
         scope.writer.line(f"{made.name}[0] = {text};")
         return
     name = scope.fresh(value.name)
-    scope.writer.line(f"const {c.register_type(value.type.dtype)} {name} = {text};")
+    scope.writer.line(f"const {_kind(scope, value)} {name} = {text};")
     scope.registers[value.name] = Registers(name, value.type.dtype, layout, scalar=True)
 
 
 def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) -> str:
     match op:
         case tile.Map():
-            args = [read(scope, a, layout, register) for a in op.args]
+            args = [_widened(scope, op, a, read(scope, a, layout, register)) for a in op.args]
             if op.fn == "exp" and scope.rounds and op.args[-1].type.dtype.name != "f64":
                 return _quick_exp(scope, op, layout, register)
             return _narrow(c.expression(op.fn, op.args[-1].type.dtype, args))
@@ -300,6 +313,14 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
             return place.first if op.which == "start" else f"min({place.first} + {place.extent}, {place.stop})"
         case tile.Index():
             return scope.index(layout, op.axis, register)
+        case Mask():
+            return masked(scope, op, layout, read(scope, op.source, layout, register), register)
+
+
+def _widened(scope: Scope, op: tile.Map, arg: tile.Value, text: str) -> str:
+    """`text` of an operand as the operation needs it: arithmetic whose result may not fit 32 bits is done in 64."""
+    in_32_bits = op.result.name in scope.narrow or op.result.type.dtype.kind == "bool" or op.fn == "where"
+    return text if in_32_bits or arg.name not in scope.narrow else f"(i64)({text})"
 
 
 def _quick_exp(scope: Scope, op: tile.Map, layout: Layout, register: str) -> str:
