@@ -31,7 +31,7 @@ def answer(request: dict) -> dict:
         if m == FAILS:
             return {"error": "no code"}
         if m == SLOW:
-            time.sleep(60)
+            time.sleep(600)
         Path(request["path"]).write_text(str(m))
         return {"fault": "8 bytes are spilled" if m == SPILLS else ""}
     found = [int(Path(p).read_text()) for p in request["paths"]]
