@@ -14,6 +14,7 @@ from threadloom.par.ops import (
     I8,
     I32,
     I64,
+    NO_ATTRS,
     PTR,
     VOID,
     Attrs,
@@ -38,7 +39,14 @@ Metadata = Sequence[tuple[str, str]]
 
 
 class Declares(Protocol):
+    reuses: bool
+
     def declare(self, name: str, params: Sequence[Type], result: Type, variadic: bool = False) -> None: ...
+
+
+# address arithmetic and masks
+REUSED = frozenset("add sub mul udiv urem and or xor shl lshr ashr icmp getelementptr insertelement shufflevector "
+                   "trunc zext sext".split())  # fmt: skip
 
 
 class LeafBuilder:
@@ -49,6 +57,8 @@ class LeafBuilder:
         self.ops: list[Op] = []
         self.loc: Loc | None = None
         self._taken: dict[str, int] = {}
+        self._regions: dict[int, list[Op]] = {}  # by id, which is a region's as long as its list is kept here
+        self._built: dict[tuple[object, ...], Value] = {}
 
     # ------------------------------------------------------------ names and operands
 
@@ -83,7 +93,26 @@ class LeafBuilder:
     def leaf(self, opcode: str, operands: Sequence[Operand], type_: Type | None = None, attrs: Attrs | None = None,
              name: str = "") -> Value | None:  # fmt: skip
         """Any leaf; `type_` only where the opcode's result is free (casts, loads, calls)."""
-        attrs = attrs or Attrs()
+        attrs = attrs or NO_ATTRS
+        if self.module.reuses and opcode in REUSED:
+            return self._once(opcode, operands, type_, attrs, name)
+        return self._append(opcode, operands, type_, attrs, name)
+
+    def _once(self, opcode: str, operands: Sequence[Operand], type_: Type | None, attrs: Attrs,
+              name: str) -> Value | None:  # fmt: skip
+        """The value that the region holds already, else a new one."""
+        region = id(self._regions.setdefault(id(self.ops), self.ops))
+        named = tuple([o.name if isinstance(o, Value) else f"={o.text}" for o in operands])
+        key = (region, opcode, named, type_, attrs.flags, attrs.predicate, attrs.source_type, attrs.indices)
+        known = self._built.get(key)
+        if known is None:
+            known = self._append(opcode, operands, type_, attrs, name)
+            if known is not None:
+                self._built[key] = known
+        return known
+
+    def _append(self, opcode: str, operands: Sequence[Operand], type_: Type | None, attrs: Attrs,
+                name: str) -> Value | None:  # fmt: skip
         result = result_type(OPCODES[opcode], tuple(operands), attrs, type_)
         if result is None:
             raise InternalError(f"operands do not fit {opcode}: {operands!r}")

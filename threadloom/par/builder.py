@@ -55,7 +55,9 @@ ParamSpec = tuple[str, Type] | tuple[str, Type, str]  # name, type, attributes i
 class ModuleBuilder:
     """Collects functions and globals; `build()` gives the Module."""
 
-    def __init__(self) -> None:
+    def __init__(self, reuses: bool = False) -> None:
+        """`reuses`: pure integer operations of a region that are built again are the ones built before."""
+        self.reuses = reuses
         self._functions: dict[str, Function] = {}
         self._globals: dict[str, Global] = {}
         self._metadata: list[tuple[str, str]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 
 from threadloom.errors import InternalError
 from threadloom.par.ops import I1, Const, Float, Int, Operand, Type, Vector
@@ -74,10 +75,15 @@ def int_value(operand: Operand) -> int | None:
     """The signed value of an integer constant (i1: 0 or 1), or None for anything else."""
     if not isinstance(operand, Const) or not isinstance(operand.type, Int):
         return None
-    if operand.text in ("true", "false", "zeroinitializer"):
-        return int(operand.text == "true")
+    return _int_of_text(operand.text, operand.type.bits)
+
+
+@lru_cache(maxsize=4096)
+def _int_of_text(text: str, bits: int) -> int | None:
+    if text in ("true", "false", "zeroinitializer"):
+        return int(text == "true")
     try:
-        return wrap_signed(int(operand.text), operand.type.bits)
+        return wrap_signed(int(text), bits)
     except ValueError:  # poison, undef, constant expressions
         return None
 

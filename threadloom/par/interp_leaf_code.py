@@ -72,13 +72,13 @@ class LeafCode:
             case "load":
                 return self._load(leaf)
             case "store":
-                return self._store(leaf)
+                return self._released(leaf, self._store(leaf))
             case "atomicrmw":
-                return self._atomicrmw(leaf)
+                return self._released(leaf, self._atomicrmw(leaf))
             case "cmpxchg":
-                return self._cmpxchg(leaf)
+                return self._released(leaf, self._cmpxchg(leaf))
             case "fence":
-                return lambda env, item: None
+                return self._fence(leaf)
             case "call":
                 return self.interpreter.call(leaf)
             case "unreachable":
@@ -90,6 +90,23 @@ class LeafCode:
             env[name] = function(*args(env))
 
         return run
+
+    def _fence(self, leaf: Leaf) -> Run:
+        """Of the whole device; an acq_rel fence is one of a block, whose threads run in turn."""
+        order = self.interpreter.memory.order
+        return (lambda env, item: order.fence(item.position)) if leaf.attrs.ordering == "seq_cst" else lambda *_: None
+
+    def _released(self, leaf: Leaf, run: Run) -> Run:
+        """An atomic that releases has a fence in front."""
+        if leaf.attrs.ordering not in ("release", "acq_rel", "seq_cst"):
+            return run
+        order = self.interpreter.memory.order
+
+        def fenced(env: Env, item: Item) -> None:
+            order.fence(item.position)
+            run(env, item)
+
+        return fenced
 
     def _unreachable(self, leaf: Leaf) -> Run:
         def run(env: Env, item: Item) -> None:

@@ -3,7 +3,8 @@
 An address is `allocation number << 32 | ORIGIN + offset`, so any address that leaves its allocation is noticed. Every
 access made inside a parallel region is remembered with its work-item and the barriers passed: two accesses to a
 byte, one of them a write, at least one of them not atomic, by work-items of one region between the same barriers, are
-a race.
+a race, unless fences and atomics order them (interp_order.py). Of a work-item that has plainly written a byte, later
+reads at the same position add nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from threadloom.errors import InternalError
+from threadloom.par.interp_order import Order, Position, unordered
 from threadloom.par.ops import Leaf, Space
 from threadloom.par.text import print_op
 from threadloom.source import Loc
@@ -21,7 +23,6 @@ ORIGIN = 1 << 30  # offset 0; smaller ones lie before the allocation
 WORD_BYTES = 4
 UNINITIALISED = 0xCB  # what uninitialised memory reads as
 MOST_FINDINGS = 200
-GROUP_ITEMS = 32  # a warp
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,35 +38,12 @@ class Finding:
         return f"{self.kind}: {self.message}" + (f" ({where})" if where else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One level of a work-item's position: which execution of a Parallel, which item, after how many barriers, and
-    after how many rendezvous that order its group of GROUP_ITEMS items only."""
-
-    instance: int
-    item: int
-    barriers: int
-    syncs: int = 0
-
-
-Position = tuple[Step, ...]
-
-
-def unordered(one: Position, other: Position) -> bool:
-    """Whether nothing orders accesses at these positions."""
-    for mine, yours in zip(one, other, strict=False):
-        if mine.instance != yours.instance or mine.barriers != yours.barriers:
-            return False  # regions that follow each other, or a barrier between
-        if mine.item != yours.item:
-            return mine.item // GROUP_ITEMS != yours.item // GROUP_ITEMS or mine.syncs == yours.syncs
-    return False  # one contains the other: program order
-
-
 @dataclass(slots=True)
 class _Access:
     position: Position
     leaf: Leaf
     atomic: bool
+    time: int
 
 
 @dataclass(slots=True)
@@ -109,6 +87,7 @@ class Memory:
     def __init__(self) -> None:
         self.allocations: list[Allocation | None] = [None]  # number 0 is null
         self.findings: list[Finding] = []
+        self.order = Order()
         self._told: set[tuple[object, ...]] = set()
 
     def allocate(self, name: str, bytes_: int, space: Space | None = None, initial: bytes | None = None) -> int:
@@ -152,9 +131,11 @@ class Memory:
             kind = str(found.space) if found.space else "allocated"
             self.report("uninitialised", f"read of uninitialised {kind} memory %{found.name}+{offset}", leaf)
         if position and found.space is not Space.PRIVATE:
-            access = _Access(position, leaf, atomic)
+            access = _Access(position, leaf, atomic, self.order.tick())
             for byte, shadow in found.touched(offset, bytes_):
                 self._note_read(found, byte, shadow, access)
+            if atomic:
+                self.order.acquire(address, position)
         return bytes(found.content[offset : offset + bytes_])
 
     def write(self, address: int, image: bytes, position: Position, leaf: Leaf, atomic: bool = False) -> None:
@@ -167,9 +148,11 @@ class Memory:
         found.content[offset : offset + len(image)] = image
         found.initialised[offset : offset + len(image)] = b"\1" * len(image)
         if position and found.space is not Space.PRIVATE:
-            access = _Access(position, leaf, atomic)
+            access = _Access(position, leaf, atomic, self.order.tick())
             for byte, shadow in found.touched(offset, len(image)):
                 self._note_write(found, byte, shadow, access)
+            if atomic:
+                self.order.release(address, position)
 
     def _checked(self, address: int, bytes_: int, leaf: Leaf, what: str) -> tuple[Allocation | None, int]:
         found, offset = self._allocation(address), (address & ((1 << OFFSET_BITS) - 1)) - ORIGIN
@@ -185,8 +168,11 @@ class Memory:
         return found, offset
 
     def _note_read(self, found: Allocation, byte: int, shadow: _Shadow, access: _Access) -> None:
-        if shadow.write is not None and shadow.write.position is not access.position:
-            self._compare(found, byte, shadow.write, access)
+        written = shadow.write
+        if written is not None and written.position is not access.position:
+            self._compare(found, byte, written, access)
+        elif written is not None and not written.atomic and not self.order.fenced_since(access.position, written.time):
+            return
         shadow.reads.setdefault(access.position, access)
 
     def _note_write(self, found: Allocation, byte: int, shadow: _Shadow, access: _Access) -> None:
@@ -203,6 +189,8 @@ class Memory:
 
     def _compare(self, found: Allocation, byte: int, one: _Access, other: _Access) -> None:
         if (one.atomic and other.atomic) or not unordered(one.position, other.position):
+            return
+        if self.order.happens_before(one.position, one.time, other.position):
             return
         items = " and ".join("/".join(str(step.item) for step in access.position) for access in (one, other))
         texts = "` and `".join(print_op(access.leaf) for access in (one, other))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from threadloom.par.interp_code import Pausing, RunPausing, Waiting
 from threadloom.par.interp_leaf_code import Env, Get, Run
 from threadloom.par.interp_leaves import signed
-from threadloom.par.interp_memory import Position, Step
+from threadloom.par.interp_order import Position, Step
 from threadloom.par.interp_values import InterpValue
 from threadloom.par.ops import Barrier, Int, Leaf, Level, Parallel
 

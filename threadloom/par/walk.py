@@ -94,7 +94,7 @@ def walk_ops(ops: Iterable[Op]) -> Iterator[Op]:
     while stack:
         for op in stack[-1]:
             yield op
-            if (inner := _REGIONS.get(type(op))) is not None:
+            if type(op) is not Leaf and (inner := _REGIONS.get(type(op))) is not None:
                 stack.extend(iter(region.ops) for region in reversed(inner(op)))
                 break
         else:
@@ -103,15 +103,22 @@ def walk_ops(ops: Iterable[Op]) -> Iterator[Op]:
 
 def defined(block: Block) -> set[str]:
     """Names of all values that operations in `block` and below define."""
-    return {value.name for op in walk(block) for value in (*results(op), *arguments(op))}
+    names: set[str] = set()
+    for op in walk(block):
+        if type(op) is Leaf:  # most are
+            if op.result is not None:
+                names.add(op.result.name)
+            continue
+        names.update(value.name for value in (*results(op), *arguments(op)))
+    return names
 
 
 def free_values(block: Block) -> tuple[Value, ...]:
     """Values used in `block` and below but defined outside it, in order of first use."""
     inside, free = defined(block), {}
     for op in walk(block):
-        for operand in operands(op):
-            if isinstance(operand, Value) and operand.name not in inside:
+        for operand in op.operands if type(op) is Leaf else operands(op):
+            if type(operand) is Value and operand.name not in inside:
                 free.setdefault(operand.name, operand)
     return tuple(free.values())
 

@@ -68,6 +68,7 @@ def _emit_function(text: ModuleText, function: Function) -> None:
     if function.body is None:
         raise InternalError(f"{function.name} has no body")
     emitter = FunctionEmitter(text, function.name, function.loc)
+    emitter.quick = "optnone" in function.attrs
     emitter.kept_attrs = tuple(attr for attr in function.attrs if attr.startswith('"'))  # "prefer-vector-width"="512"
     params = []
     for param in function.params:

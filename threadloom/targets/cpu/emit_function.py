@@ -78,6 +78,7 @@ class FunctionEmitter:
         self.registers: dict[str, str] = {}
         self.attrs_of: dict[str, tuple[str, ...]] = {}  # LLVM attributes of parameters, kept when outlined
         self.arena_slices: dict[str, ArenaSlice] = {}  # Alloca result -> its slice, planned by outline.py
+        self.quick = False  # only hands out work: code for that need not be good
         self.kept_attrs: tuple[str, ...] = ()  # of the par function: those that its outlined parts need too
         self.block = "entry"
         self.in_blocks = False  # inside a parallel region that already runs on workers

@@ -49,7 +49,7 @@ class Outlined:
     run: str
     entry: str
     captured: tuple[Value, ...]
-    context_type: str  # counter line (dynamic), number of iterations, captured values
+    context_type: str  # a line with the counter (dynamic) and its own size, number of iterations, captured values
 
 
 def emit_blocks(emitter: FunctionEmitter, op: Parallel) -> None:
@@ -238,7 +238,8 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
         run.line(f"call void @{ARENA_RELEASE}(ptr {held.slot})")
     run.line("ret void")
     params = f"ptr {context}, i64 {worker}, i64 {workers}"
-    run.finish(f"define internal void {quoted('@', plan.run)}({params}) {run.outlined_attrs()}")
+    effort = " noinline optnone" if emitter.quick else ""
+    run.finish(f"define internal void {quoted('@', plan.run)}({params}) {run.outlined_attrs()}{effort}")
 
 
 def _stores_past_caches(op: Parallel) -> bool:
@@ -302,6 +303,10 @@ def _emit_launch(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None
     context = quoted("%", emitter.fresh("context"))
     emitter.entry_allocas.append(f"  {context} = alloca {plan.context_type}, align {_ALIGN_BYTES}")
     emitter.line(f"store i64 0, ptr {context}, align 8")
+    if emitter.text.threads:
+        size = f"ptrtoint (ptr getelementptr ({plan.context_type}, ptr null, i32 1) to i64)"
+        at = emitter.assign("context.size", f"getelementptr inbounds i8, ptr {context}, i64 8")
+        emitter.line(f"store i64 {size}, ptr {at}, align 8")
     emitter.line(f"store i64 {count}, ptr {_field(emitter, context, plan, 1)}, align 8")
     for number, value in enumerate(plan.captured):
         at = _field(emitter, context, plan, number + 2)

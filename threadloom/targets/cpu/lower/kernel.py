@@ -23,6 +23,7 @@ from threadloom.targets.cpu.schedule import CpuSchedule, Form, Target
 from threadloom.tile.ops import AxisKind, Kernel, Scalar
 
 ENTRY = "loom_kernel"
+QUICK = ("optnone",)  # functions that run once a launch: a third of the time to compile
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def _mentioned(kernel: Kernel) -> set[str]:
 
 
 def lower_kernel(plan: KernelPlan, schedule: CpuSchedule, form: Form, target: Target) -> Module:
-    module = ModuleBuilder()
+    module = ModuleBuilder(reuses=True)  # nothing looks for common expressions later
     words = argument_words(plan.kernel)
     _build_body(module, plan, schedule, form, target, words)
     _build_entry(module, words)
@@ -73,7 +74,8 @@ def _word_type(scalar: Scalar) -> object:
 
 
 def _build_entry(module: ModuleBuilder, words: ArgumentWords) -> None:
-    with module.function(ENTRY, [("args", PTR, "noalias readonly")], exported=True) as b:
+    attrs = ("noinline", *QUICK, "nounwind")
+    with module.function(ENTRY, [("args", PTR, "noalias readonly")], exported=True, attrs=attrs) as b:
         loaded = [
             b.load(type_, b.gep(I64, b.args[0], at), name=name)
             for at, (name, type_, *_) in enumerate(_parameters(words))
@@ -85,7 +87,9 @@ def _build_entry(module: ModuleBuilder, words: ArgumentWords) -> None:
 def _build_body(
     module: ModuleBuilder, plan: KernelPlan, schedule: CpuSchedule, form: Form, target: Target, words: ArgumentWords
 ) -> None:
-    with module.function("kernel", _parameters(words), attrs=("noinline", "nounwind")) as b:
+    only_hands_out = not schedule.serial and not plan.before.steps
+    attrs = ("noinline", *QUICK, "nounwind") if only_hands_out else ("noinline", "nounwind")
+    with module.function("kernel", _parameters(words), attrs=attrs) as b:
         axes = {axis.name: axis for axis in plan.kernel.axes}
         c = Context(b, module, plan, schedule, form, target, axes)
         _bind_arguments(c, words)
