@@ -16,6 +16,7 @@ from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
 from threadloom.sched.lines import inner_loops, subtree
 from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
+from threadloom.sched.parts import Parts, with_combination
 from threadloom.sched.pipeline import Problem, Space, build
 from threadloom.sched.placement import Place, Placement, operand_of, place
 from threadloom.sched.profile import Costs
@@ -42,6 +43,7 @@ class Context:
     measured: Measured | None = None
     granularity: str = ""
     walk: AxisTile | None = None  # the grid axis that the graph walks in a loop of its own, and how far in one tile
+    parts: Parts | None = None  # the graph is that of the parts of a split reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,11 @@ class Candidate:
     schedules: dict[int, Modulo] | None = None
     predicted_ns: float = 0.0
     simulated_ns: float = 0.0  # 0: not simulated
+
+    @property
+    def after_ns(self) -> float:
+        """Time of the program that combines parts."""
+        return 0.0 if self.context.parts is None else self.context.parts.after_ns
 
     @property
     def ii(self) -> int:
@@ -238,7 +245,7 @@ def _at_bounds(problems: dict[int, Problem], bounds: dict[int, dict[str, int]]) 
 
 def _time(made: Candidate, schedules: dict[int, Modulo]) -> float:
     context = made.context
-    return launch_ns(
+    return made.after_ns + launch_ns(
         context.graph, context.device, made.sizes, made.partition, made.grid, schedules, context.moved_bytes
     )
 
@@ -246,6 +253,8 @@ def _time(made: Candidate, schedules: dict[int, Modulo]) -> float:
 def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
     """Give every loop its modulo schedule."""
     context = made.context
+    if context.parts is not None:
+        context.parts.settle()
     schedules: dict[int, Modulo] = {}
     for loop in context.graph.loops:
         problem = made.problems[loop.id]
@@ -274,10 +283,11 @@ def program_of(
     if made.schedules is None:
         raise InternalError("a candidate without schedules has no sProgram")
     context = made.context
-    return assemble(
+    program = assemble(
         context.graph, made.partition, context.device, made.placement, made.schedules, policy, made.predicted_ns,
         prefetch, decisions,
     )  # fmt: skip
+    return with_combination(program, context.parts)
 
 
 # ---------------------------------------------------------------- memory by live range

@@ -3,7 +3,8 @@
 Needs: an SProgram and the Device it was made for. Shares no code with the policies.
 Proved, by happens-before (`check_order.py`): no deadlock; phases and counts of ring signals (`check_phases.py`); every
 read gets the content it means, no slot is overwritten while it is used, proxy fences, nothing in flight at the end
-(`check_data.py`); names, units, memory (`check_static.py`). `check_trips.py` says why the trip counts tried stand for
+(`check_data.py`); names, units, memory (`check_static.py`); that the two programs of a split reduction fit together
+(`check_parts.py`; the second is proved like the first). `check_trips.py` says why the trip counts tried stand for
 all.
 Not handled: values that depend on data-dependent guards are taken as always written; memory outside the EU.
 Source: DESIGN.md "checker"; PipeThreader (OSDI'25) section 5 has `check_valid` for capacity only.
@@ -17,6 +18,7 @@ from threadloom.machine.model import Device
 from threadloom.sched.check_data import DataChecker, check_exit, check_issued
 from threadloom.sched.check_findings import Finding, Findings
 from threadloom.sched.check_order import Order, OrderBuilder, check_progress
+from threadloom.sched.check_parts import check_parts
 from threadloom.sched.check_phases import check_counts, check_phases
 from threadloom.sched.check_static import check_static
 from threadloom.sched.check_trips import trip_cases
@@ -30,13 +32,17 @@ def check(program: SProgram, device: Device | None = None, *, first_only: bool =
     """The findings of the smallest trip counts that show any (of all, if not `first_only`); [] is a proof."""
     device = device or device_named(program.device)
     findings = check_static(program, device)
+    check_parts(program, findings)
     if findings:
         return findings.list()
     for trips in trip_cases(program):
         check_execution(program, device, trips, findings)
         if findings and first_only:
-            break
-    return findings.list()
+            return findings.list()
+    if (after := program.combine) is None:
+        return findings.list()
+    same = device if after.device == program.device else None
+    return [*findings.list(), *check(after, same, first_only=first_only)]
 
 
 def check_execution(program: SProgram, device: Device, trips: Trips, findings: Findings) -> None:

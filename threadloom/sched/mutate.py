@@ -57,6 +57,10 @@ def mutants(program: SProgram) -> Iterator[Mutant]:
     """All mutants of all operators."""
     for make in OPERATORS.values():
         yield from make(program)
+    if program.combine is not None:
+        from threadloom.sched.mutate_parts import part_mutants
+
+        yield from part_mutants(program)
 
 
 # ---------------------------------------------------------------- editing

@@ -211,7 +211,8 @@ class LoopPlan:
 
 @dataclass(frozen=True, slots=True)
 class SProgram:
-    """`predicted_ns` is the model's time of the whole launch for the shape it was planned for; `policy` who made it."""
+    """`predicted_ns` is the model's time of the whole launch (with that of `combine`) for the shape it was planned for;
+    `policy` who made it."""
 
     device: str
     graph: TaskGraph
@@ -224,3 +225,4 @@ class SProgram:
     policy: str
     predicted_ns: float = 0.0
     decisions: tuple[tuple[str, str], ...] = ()  # further choices by name: ("nontemporal", "out"), ("pack", "a") ...
+    combine: SProgram | None = None  # run when this one is done: combines the parts (partition.splits) that it made

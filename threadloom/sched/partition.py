@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom.machine.model import Device
 from threadloom.sched.ops import AxisTile, Partition
@@ -101,15 +101,39 @@ def _contiguous_axes(graph: TaskGraph, whole: dict[str, int]) -> set[str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A loop's axis of which each of `count` parts of the grid does its own granules of `granule` indices."""
+
+    axis: str
+    count: int
+    granule: int
+
+
+def largest_extents(roles: list[AxisRole], device: Device) -> dict[str, int]:
+    """The largest tile of each axis."""
+    return {role.axis: max(_options(role, device)) for role in roles}
+
+
 def partitions(
-    graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False, walk: AxisTile | None = None
+    graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False, walk: AxisTile | None = None,
+    cut: Cut | None = None,
 ) -> Iterator[Partition]:
     """All partitions worth a look, in no particular order; with `smallest`, those with the smallest tiles that the
-    units take, for kernels of which nothing else fits; `walk`: the axis that the graph walks."""
+    units take, for kernels of which nothing else fits; `walk`: the axis that the graph walks; `cut`: the reduction that
+    it does in parts."""
     roles = axis_roles(graph, whole)
     order = tuple(a.axis.name for a in graph.loops[0].axes)
+    if cut is not None:
+        part = cut.granule * -(-whole[cut.axis] // (cut.granule * cut.count))
+        roles = [replace(r, extent=min(r.extent, part)) if r.axis == cut.axis else r for r in roles]
     options = [_smallest(role, device) if smallest else _options(role, device) for role in roles]
-    most = MOST_EXTENTS if walk is None else MOST_WALKED
+    if cut is not None and device.arch != "cpu":  # no tile crosses from part to part
+        options = [
+            [s for s in sizes if cut.granule % s == 0] or sizes if role.axis == cut.axis else sizes
+            for role, sizes in zip(roles, options, strict=True)
+        ]
+    most = MOST_EXTENTS if walk is None and cut is None else MOST_WALKED
     while math.prod(map(len, options)) > most:  # coarser along the axis with the most choices
         longest = max(range(len(options)), key=lambda i: len(options[i]))
         options[longest] = options[longest][::2]
@@ -121,7 +145,8 @@ def partitions(
             group = GROUPED_TILES if device.arch != "cpu" and len([r for r in roles if r.spatial]) == 2 else 1
             walked = () if walk is None else (walk.axis,)
             tiles = tiles if walk is None else (*tiles, walk)
-            yield Partition(tiles, walked, order, group, workers=workers, persistent=True)
+            splits = 1 if cut is None else cut.count
+            yield Partition(tiles, walked, order, group, splits, workers, persistent=True)
 
 
 def _up(count: int, granule: int) -> int:

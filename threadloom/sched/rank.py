@@ -91,7 +91,7 @@ def simulated_ns(made: Candidate, program: SProgram) -> float:
     times = [(count, tile(trips)) for count, trips in made.grid.classes]
     device = made.context.device
     busiest = spread(times, device.eu_count, made.partition.longest_first) + max(0.0, found.first - found.further)
-    return launch_ns_of(device, busiest, made.context.moved_bytes)
+    return made.after_ns + launch_ns_of(device, busiest, made.context.moved_bytes)
 
 
 def worth_simulating(scheduled: list[Candidate]) -> list[Candidate]:

@@ -33,7 +33,8 @@ from threadloom.sched.drop_copies import drop_copies
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
-from threadloom.sched.partition import partitions
+from threadloom.sched.partition import Cut, partitions
+from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
 from threadloom.sched.placement import copy_engine
 from threadloom.sched.rank import simulated_ns, worth_simulating
@@ -92,13 +93,14 @@ def plan(
     breadth: int = 0,
     strides_ok: dict[str, bool] | None = None,
     most: int = MOST_SCHEDULED,
+    splits: bool = False,
 ) -> Outcome:
     """The best sProgram of `kernel` for the extents `dims` on `device`, by the model.
 
     `policy`: one of POLICIES, or a scheduling function of your own (docs/howto-policy.md); `limit_s`: for the solver of
     policy `optimal`, counted as work of about so long; `only`: this partition alone; `breadth`: schedule so many
     partitions, though the model says that they cannot win; `most`: schedule no more; `strides_ok`: tensor -> base and
-    strides are multiples of what a bulk copy needs (else as for contiguous tensors).
+    strides are multiples of what a bulk copy needs (else as for contiguous tensors); `splits`: reductions may be split.
     """
     if isinstance(policy, str) and policy not in POLICIES:
         raise CompileError(
@@ -106,15 +108,20 @@ def plan(
         )
     started = time.monotonic()
     machine = find_device(device)
+    graphs = graphs_of(kernel, granularity, machine)
     contexts = [
         context_of(g, dims, shared, measured, name, walk)
-        for name, plain in graphs_of(kernel, granularity, machine)
+        for name, plain in graphs
         for walk, g in walks_of(plain, dims, machine, only)
         for shared in shares(machine, any(t.kind is Kind.DOT for t in g.tasks))
-        if only is None or only.workers <= shared.max_worker_roles
+        if only is None or (only.workers <= shared.max_worker_roles and only.splits < 2)
     ]
+    unsplit = ""
+    if (splits or only is not None) and not isinstance(kernel, TaskGraph):
+        parts, unsplit = parts_of(kernel, graphs[0][1], dims, machine, only, strides_ok or {})
+        contexts += _split_contexts(parts, graphs[0][0], dims, machine, measured, only)
     if not contexts:
-        raise _not_walked(kernel, machine, only)
+        raise _not_walked(kernel, machine, only, unsplit)
     for context in contexts if strides_ok else ():
         context.strides_ok.update(strides_ok)
     fitting, rejected, total = _bounded(contexts, only)
@@ -132,6 +139,8 @@ def plan(
     if program is None:
         raise InternalError(f"no plan of {contexts[0].graph.kernel.name} for {machine.name} could be proved")
     counts = Counts(total, len(fitting), len(scheduled), max(order_count(c.graph) for c in contexts))
+    if unsplit:
+        rejected.append(Rejected(Partition((), splits=2), "splits", unsplit))
     reasons: dict[str, int] = {}
     for item in rejected:
         reasons[item.family] = reasons.get(item.family, 0) + 1
@@ -224,6 +233,20 @@ def walks_of(
     return plain + [(walk, walked) for walk, walked in made if walked is not None]
 
 
+def _split_contexts(
+    parts: list[Parts], granularity: str, dims: dict[str, int], device: Device, measured: Measured | None,
+    only: Partition | None,
+) -> list[Context]:
+    """For each number of parts: the graph of the kernel that does them, in the granularity tried first. Where one says
+    what to walk, walked."""
+    found = []
+    for one in parts:
+        ((name, graph),) = graphs_of(one.kernels.parts, granularity or None, device)[:1]
+        walks = walks_of(graph, dims, device, only) if only is not None else [(None, graph)]
+        found += [replace(context_of(g, dims, device, measured, name, walk), parts=one) for walk, g in walks]
+    return found
+
+
 def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     """The passes between the task level and scheduling, each with its reason."""
     graph = cut_late_inputs(graph)  # first: what it cuts off becomes tiles of its own
@@ -260,7 +283,8 @@ def _bounded(
     total = 0
     for context in contexts:
         what = context.graph, context.whole, context.device
-        for partition in [only] if only else partitions(*what, smallest, context.walk):
+        cut = None if context.parts is None else Cut(context.parts.axis, context.parts.count, context.parts.granule)
+        for partition in [only] if only else partitions(*what, smallest, context.walk, cut):
             total += 1
             made = prepare(partition, context)
             if isinstance(made, Rejected):
@@ -349,20 +373,26 @@ def order_count(graph: TaskGraph) -> int:
     return best
 
 
-def _not_walked(kernel: Kernel | TaskGraph, device: Device, only: Partition) -> CompileError:
+def _wish(only: Partition) -> str:
+    """What a partition wants of the graph."""
+    walk = f"go through {', '.join(only.sequential)} inside one tile"
+    return walk if only.splits < 2 else f"do its reduction in {only.splits} parts"
+
+
+def _not_walked(kernel: Kernel | TaskGraph, device: Device, only: Partition, unsplit: str) -> CompileError:
     kernel = kernel.kernel if isinstance(kernel, TaskGraph) else kernel
     return CompileError(
         FITS_NOWHERE,
-        f"kernel {kernel.name} cannot go through {', '.join(only.sequential)} inside one tile on {device.name}",
-        why="every load depends on it for these extents, or bounds do, or it has tiles of its own",
-        try_="a partition without `sequential`",
+        f"kernel {kernel.name} cannot {_wish(only)} on {device.name}",
+        why=unsplit or "every load depends on it for these extents, or bounds do, or it has tiles of its own",
+        try_="a partition without that",
         loc=kernel.loc,
     )
 
 
 def _nowhere(graph: TaskGraph, device: Device, rejected: list[Rejected]) -> CompileError:
     """Names the memory that the smallest tile overflows."""
-    rejected = [r for r in rejected if not r.partition.sequential] or rejected
+    rejected = [r for r in rejected if not r.partition.sequential and r.partition.splits < 2] or rejected
     smallest = min(rejected, key=lambda r: math.prod(t.extent for t in r.partition.tiles), default=None)
     tile = ", ".join(f"{t.axis}={t.extent}" for t in smallest.partition.tiles) if smallest else "none"
     reason = f"{smallest.family}, {smallest.detail}" if smallest else "no tile was made"

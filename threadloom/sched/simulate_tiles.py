@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from threadloom.dtypes import numpy_dtype
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import Device
 from threadloom.sched.adversaries import Adversary, adversaries
@@ -26,7 +27,7 @@ from threadloom.sched.simulate_values import ALL, Cells, Content, Outcome, Simul
 from threadloom.task.interp import _Graph
 from threadloom.task.ops import Loop, Method, STask, TaskGraph
 from threadloom.tile.interp import Run, convert, index_arrays, run_op
-from threadloom.tile.ops import Store
+from threadloom.tile.ops import Access, Store
 
 Arrays = Mapping[str, np.ndarray]
 Scalars = Mapping[str, float | int | bool]
@@ -185,11 +186,35 @@ def simulate_tiles(
 ) -> Iterator[tuple[Outcome, dict[str, np.ndarray]]]:
     """For each adversary: the first wrong outcome of any EU (or a right one), and the tensors after all EUs ran."""
     device = device or device_named(program.device)
-    tiles = {t.axis: t.extent for t in program.partition.tiles}
+    if program.combine is not None:
+        tensors = {**between_tensors(program, dims), **tensors}
+    tiles = _tiles(program)
     walks = _walks(program, tensors, scalars, dims, tiles, eus)
-    for adversary in adversaries(program, device, random_ones):
+    for number, adversary in enumerate(adversaries(program, device, random_ones)):
         made = {name: np.array(array) for name, array in tensors.items()}
-        yield _outcome(program, device, made, dims, tiles, walks, adversary), made
+        outcome = _outcome(program, device, made, dims, tiles, walks, adversary)
+        if outcome.right and (after := program.combine) is not None:
+            machine = device if after.device == program.device else device_named(after.device)
+            enemies = list(adversaries(after, machine, random_ones))
+            following = _walks(after, made, scalars, dims, _tiles(after), eus)
+            enemy = enemies[number % len(enemies)]
+            outcome = _outcome(after, machine, made, dims, _tiles(after), following, enemy)
+        yield outcome, made
+
+
+def _tiles(program: SProgram) -> dict[str, int]:
+    return {t.axis: t.extent for t in program.partition.tiles}
+
+
+def between_tensors(program: SProgram, dims: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Arrays for what goes from a program to that which combines its parts, full of what no result may show."""
+    found = {}
+    for tensor in program.graph.kernel.tensors:
+        if tensor.access is Access.OUT:
+            shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
+            poison = np.nan if tensor.dtype.is_float else 77
+            found[tensor.name] = np.full(shape, poison).astype(numpy_dtype(tensor.dtype))
+    return found
 
 
 def _walks(

@@ -161,6 +161,6 @@ class BoundScalars:
             return 0, -(-extent // max(1, *(whole[a] for a in both)))
         start = self.value(loop_axis.start, position) if loop_axis.start is not None else 0
         stop = self.value(loop_axis.stop, position) if loop_axis.stop is not None else extent
-        low = 0 if start is None else int(start)
-        high = extent if stop is None else int(stop)
+        low = 0 if start is None else max(0, int(start))
+        high = extent if stop is None else min(extent, int(stop))
         return low, max(low, high)

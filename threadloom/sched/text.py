@@ -18,13 +18,15 @@
       1: arrive empty.a for slot-free dot -> load_a over a, distance 4
 
 The number before an instruction is its stage. An empty name is written `-`; `#` begins a comment. The task graph is a
-text of its own (level task); the parser takes it as an argument.
+text of its own (level task); the parser takes it as an argument. Where a reduction is done in parts, a line `then` and
+the program that combines them follow.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.machine.model import Completion
@@ -50,6 +52,7 @@ from threadloom.sched.ops import (
 from threadloom.source import Loc
 from threadloom.task.ops import Method, TaskGraph
 
+THEN = "then"
 BAD_TEXT = slug("bad-schedule-text", "the text of an sProgram cannot be read")
 
 # ---------------------------------------------------------------- printing
@@ -73,7 +76,8 @@ def print_program(program: SProgram) -> str:
     for section in program.sections:
         lines.append(f"section loop {section.loop} of {section.role}")
         lines += [f"  {instr.stage}: {_instr(instr)}" for instr in section.instrs]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return text if program.combine is None else f"{text}{THEN}\n{print_program(program.combine)}"
 
 
 def _name(name: str) -> str:
@@ -146,14 +150,18 @@ FENCE = re.compile(rf"fence {WORD} {WORD} -> {WORD}{REASON}")
 RUN = re.compile(rf"run loop {N}")
 
 
-def parse(text: str, graph: TaskGraph, file: str = "<schedule>") -> SProgram:
-    """The sProgram of `text` over `graph`; a CompileError names the first line that cannot be read."""
-    parser = _Parser(graph, file)
+def parse(text: str, graph: TaskGraph, file: str = "<schedule>", after: TaskGraph | None = None) -> SProgram:
+    """The sProgram of `text` over `graph`; a CompileError names the first line that cannot be read. `after`: the graph
+    of the program that combines the parts, where there is one."""
+    parsers = [_Parser(graph, file)]
     for number, raw in enumerate(text.splitlines(), start=1):
         line = re.sub(r"(^|\s)#.*", "", raw).strip()
-        if line:
-            parser.line(line, number, indent=len(raw) - len(raw.lstrip()) + 1)
-    return parser.finish()
+        if line == THEN and after is not None and len(parsers) == 1:
+            parsers.append(_Parser(after, file))
+        elif line:
+            parsers[-1].line(line, number, indent=len(raw) - len(raw.lstrip()) + 1)
+    program, *rest = [p.finish() for p in parsers]
+    return replace(program, combine=rest[0]) if rest else program
 
 
 class _Parser:
