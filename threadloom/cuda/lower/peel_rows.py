@@ -133,7 +133,9 @@ def _ranges(parallel: Parallel, dimension: int, tests: list[_Test], cuts: list[i
     edges: list[Operand] = [parallel.lowers[dimension]]
     with editor.collect() as limits:
         upper = parallel.uppers[dimension]
-        edges += [editor.min(const(upper.type, cut), upper, False, "edge") for cut in cuts]
+        for cut in cuts:
+            edge = editor.min(const(upper.type, cut), upper, False, "edge")
+            edges.append(edge if int_value(edges[0]) == 0 else editor.max(edge, edges[0], False, "edge"))
     edges.append(upper)
     ops.extend(limits)
     for number, first in enumerate(bounds):

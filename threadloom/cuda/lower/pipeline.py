@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from threadloom.cuda import launch_effects
 from threadloom.cuda.lower.block_collectives import LowerBlockCollectives
 from threadloom.cuda.lower.check_divergence import CheckDivergence
 from threadloom.cuda.lower.drop_declarations import DropDeclarations
@@ -17,6 +18,7 @@ from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level, Module
 from threadloom.par.passes import Hook, Pass, Result, run_passes
@@ -33,6 +35,7 @@ PASSES: tuple[Pass, ...] = (
     Split(Level.LANES),  # no meeting of threads or lanes is left
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
+    NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
     JamRows(),  # on the rows between the edges, and before their threads become lanes
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
@@ -42,7 +45,11 @@ PASSES: tuple[Pass, ...] = (
 
 _FOR_SPEED = {"peel-rows", "jam-rows", "vectorize-threads"}  # of the above; the others are needed
 # What `loom cc --without=` may leave out.
-OPTIONAL: tuple[str, ...] = (*(one.name for one in optimize.PASSES), *(p.name for p in PASSES if p.name in _FOR_SPEED))
+OPTIONAL: tuple[str, ...] = (
+    *(one.name for one in optimize.PASSES),
+    *(one.name for one in PASSES if one.name in _FOR_SPEED),
+    launch_effects.NAME,  # no pass over kernels: how their launches follow one another
+)
 
 
 def lower(

@@ -3,7 +3,9 @@
     parallel threads (%y, %x) = (0, 0) to (%ny, %nx) { body }
  -> %full = (%nx) / 16
     parallel threads (%y, %chunk) = (0, 0) to (%ny, %full) { %x0 = %chunk * 16; body over <16 x T> }
-    parallel threads (%y, %x) = (0, %full * 16) to (%ny, %nx) { body }          # what is left over
+    if (%full * 16 < %nx) { the same for one more vector, under the mask %x0 + lane < %nx }
+
+Where the loop reads nothing that it writes, the last vector ends with the row instead, and some threads run twice.
 
 LLVM's loop vectoriser takes innermost loops only and runs all paths of a branch; CUDA kernels have loops inside the
 loop over threads, and branches that few threads take. Here inner loops stay loops over vectors, branches that no lane
@@ -18,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.editor import Editor
-from threadloom.cuda.lower.effects import Memory
+from threadloom.cuda.lower.effects import Kind, Memory, is_pure, may_alias
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.vectorize.cost import estimate
 from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branches
@@ -44,6 +46,7 @@ from threadloom.par.ops import (
     Return,
     Struct,
     Type,
+    Value,
     While,
 )
 from threadloom.par.passes import decline
@@ -55,7 +58,7 @@ class VectorizeThreads:
     width: int = 0  # lanes; 0: as many floats as this machine's registers hold
     most_ops: int = 2500  # of one loop over threads
     most_ops_of_function: int = 4000  # all its vectorised loops together; LLVM's time grows with them
-    two_versions_ops: int = 60  # a larger body has no scalar version for what is left over, but a masked last chunk
+    two_versions_ops: int = 300  # a larger body has only a masked version
     worth_it: float = 0.6  # the vector code must be estimated at less than this part of the scalar code
     name: str = "vectorize-threads"
 
@@ -67,6 +70,7 @@ class VectorizeThreads:
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)
+        params = frozenset(param.value.name for param in function.params)
         spent = 0
 
         def change(op: Op) -> list[Op] | None:
@@ -74,7 +78,7 @@ class VectorizeThreads:
             if not isinstance(op, Parallel) or op.level not in (Level.THREADS, Level.LANES):
                 return None
             shapes, size = Shapes(op, memory), sum(1 for _ in walk(op.body.ops))
-            reason = self._why_not(op, shapes, memory)
+            reason = self._why_not(op, shapes, memory, params)
             if reason is None and spent + size > self.most_ops_of_function:
                 reason = "the kernel is too large"
             if reason is not None:
@@ -91,12 +95,12 @@ class VectorizeThreads:
     def _width(self) -> int:
         return self.width or default_width()
 
-    def _why_not(self, op: Parallel, shapes: Shapes, memory: Memory) -> str | None:
+    def _why_not(self, op: Parallel, shapes: Shapes, memory: Memory, params: frozenset[str]) -> str | None:
         inside = list(walk(op.body.ops))
         known = int_value(op.uppers[-1])
         if known is not None and known < self._width():
             return "fewer threads than lanes"
-        if not has_loops_or_branches(op.body.ops):
+        if not has_loops_or_branches(op.body.ops) and not _is_narrowed(op, params):
             return "straight-line code: left to LLVM"
         if len(inside) > self.most_ops:
             return "too large"
@@ -118,6 +122,13 @@ class VectorizeThreads:
         if cost.vector > self.worth_it * cost.scalar:
             return f"would not pay: about {cost.vector:.0f} against {cost.scalar:.0f} instructions"
         return None
+
+
+def _is_narrowed(op: Parallel, params: frozenset[str]) -> bool:
+    """Its fastest dimension has computed ends (narrow_threads.py): often few threads, and LLVM runs those that fill no
+    vector one by one."""
+    ends = (op.lowers[-1], op.uppers[-1])
+    return any(isinstance(end, Value) and end.name not in params for end in ends)
 
 
 def _has_few_sums(op: Parallel) -> bool:
@@ -215,35 +226,66 @@ def _roots(operand: Operand, shapes: Shapes) -> set[str]:
 
 
 def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, whole: bool) -> list[Op]:
-    """`whole`: one vector loop covers all threads, its lanes masked; else the last few threads run one by one."""
+    """`whole`: one vector loop covers all threads, its lanes masked. Else there are no masks but in a last vector, for
+    the threads that fill none; none at all where those may run once more with the threads before them."""
+    lower, upper = op.lowers[-1], op.uppers[-1]
+    with editor.collect() as front:
+        threads = editor.sub(upper, lower)
+        full = editor.sdiv(threads, width, "chunks")
+        chunks = editor.sdiv(editor.add(threads, width - 1), width, "chunks")
+
+    def loop(begin: Operand, end: Operand, masked: bool, overlapping: bool = False) -> Parallel:
+        return _lanes(op, shapes, memory, editor, width, begin, end, masked, overlapping)
+
+    zero, known = const(lower.type, 0), int_value(threads)
+    if known is not None and known % width == 0:
+        return [*front, loop(zero, chunks, False)]
+    if whole:
+        return [*front, loop(zero, chunks, True)]
+    with editor.collect() as ops:
+        if _repeatable(op, shapes, memory):
+            with editor.if_(editor.icmp("sge", threads, width, "fills.vector")) as branch:
+                editor.ops.append(loop(zero, chunks, False, overlapping=True))
+                branch.otherwise()
+                editor.ops.append(loop(zero, chunks, True))
+        else:
+            editor.ops.append(loop(zero, full, False))
+            with editor.if_(editor.icmp("slt", full, chunks, "some.left")):
+                editor.ops.append(loop(full, chunks, True))
+    return [*front, *ops]
+
+
+def _repeatable(op: Parallel, shapes: Shapes, memory: Memory) -> bool:
+    """A thread that runs twice does the same twice: nothing that it reads is written in the loop."""
+    leaves = [inner for inner in walk(op.body.ops) if isinstance(inner, Leaf)]
+    if any(inner.attrs.volatile or inner.opcode == "fence" for inner in leaves):
+        return False
+    accesses = [one for one in memory.accesses(op.body.ops)
+                if not all(root.name in shapes.private for root in one.roots)]  # fmt: skip
+    plain = all(one.kind in (Kind.READ, Kind.WRITE) and one.pointer is not None for one in accesses)
+    known = all(inner.opcode in ("load", "store") or is_pure(inner, memory.callee(inner)) for inner in leaves)
+    writes = [one.roots for one in accesses if one.writes]
+    return plain and known and not any(may_alias(a, one.roots) for one in accesses if not one.writes for a in writes)
+
+
+def _lanes(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, begin: Operand, end: Operand,
+           masked: bool, overlapping: bool) -> Parallel:  # fmt: skip
+    """The vectors `begin` to `end` of each row; `overlapping`: the last one ends with the row."""
     vectorizer = RegionVectorizer(editor, width, shapes, memory.callee)
     lower, upper, x = op.lowers[-1], op.uppers[-1], op.ivs[-1]
     outer = tuple(editor.again(iv) for iv in op.ivs[:-1])
     for old, new in zip(op.ivs[:-1], outer, strict=True):
         vectorizer.forms[old.name] = vectorizer.form(new)
     chunk = editor.fresh("chunk", x.type)
-    with editor.collect() as front:
-        threads = editor.sub(upper, lower)
-        chunks = editor.sdiv(editor.add(threads, width - 1) if whole else threads, width, "chunks")
     with editor.collect() as body:
         body.extend(vectorizer.place_private())
         first = editor.add(lower, editor.mul(chunk, width), name=f"{x.name}.first")
+        if overlapping:
+            first = editor.min(first, editor.sub(upper, width), name=f"{x.name}.first")
         vectorizer.forms[x.name] = Steps(first, 1)
         mask = None
-        if whole:
+        if masked:
             mask = editor.icmp("slt", vectorizer.lanes_of(x), vectorizer.splat(upper), "mask")
         vectorizer.block(op.body.ops, mask)
-    zero = const(x.type, 0)
-    vectors = Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], zero), (*op.uppers[:-1], chunks),
-                       Block(tuple(body)), op.schedule, op.loc)  # fmt: skip
-    return [*front, vectors, *([] if whole else _left_over(op, chunks, width, editor))]
-
-
-def _left_over(op: Parallel, chunks: Operand, width: int, editor: Editor) -> list[Op]:
-    """The threads that fill no vector, as they were."""
-    lower, upper = op.lowers[-1], op.uppers[-1]
-    with editor.collect() as ops:
-        rest = editor.add(lower, editor.mul(chunks, width, name="rest"), name="rest")
-        with editor.if_(editor.icmp("slt", rest, upper, "some.left")):
-            editor.ops.append(replace(op, lowers=(*op.lowers[:-1], rest)))
-    return ops
+    return Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], begin), (*op.uppers[:-1], end), Block(tuple(body)),
+                    op.schedule, op.loc)  # fmt: skip
