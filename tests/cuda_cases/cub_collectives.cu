@@ -40,6 +40,43 @@ __global__ void collectives(const int* in, int* sums, int* scanned, int* sorted,
   if (threadIdx.x % 32 == 0) warp_sums[blockIdx.x * threads / 32 + threadIdx.x / 32] = warp_total;
 }
 
+struct Minus {
+  __device__ int operator()(const int& a, const int& b) const { return a - b; }
+};
+
+__global__ void neighbours(const int* in, int* left, int* right, int* by_bits) {
+  typedef cub::BlockAdjacentDifference<int, threads> Difference;
+  typedef cub::BlockRadixSort<int, threads, items> Sort;
+  __shared__ Difference::TempStorage storage;
+  __shared__ Sort::TempStorage sorting;
+  int values[items], out[items];
+  cub::LoadDirectBlocked(threadIdx.x, in, values);
+  Difference(storage).SubtractLeft(values, out, Minus());
+  cub::StoreDirectBlocked(threadIdx.x, left, out);
+  for (int i = 0; i < items; ++i) out[i] = values[i];
+  Difference(storage).SubtractRight(out, out, Minus());
+  cub::StoreDirectBlocked(threadIdx.x, right, out);
+  Sort(sorting).SortDescending(values, 2, 5);
+  cub::StoreDirectBlocked(threadIdx.x, by_bits, values);
+}
+
+static void check_neighbours() {
+  const int n = threads * items;
+  std::vector<int> in(n);
+  for (int i = 0; i < n; ++i) in[i] = i * 7919 % 301;
+  int *device_in = to_device(in), *out;
+  CUDA(cudaMalloc(&out, 3 * n * sizeof(int)));
+  neighbours<<<1, threads>>>(device_in, out, out + n, out + 2 * n);
+  auto found = to_host(out, 3 * n);
+  std::vector<int> sorted = in;
+  std::stable_sort(sorted.begin(), sorted.end(), [](int a, int b) { return (a >> 2 & 7) > (b >> 2 & 7); });
+  for (int i = 0; i < n; ++i) {
+    EXPECT(found[i] == (i ? in[i] - in[i - 1] : in[i]), "left %d: %d", i, found[i]);
+    EXPECT(found[n + i] == (i + 1 < n ? in[i] - in[i + 1] : in[i]), "right %d: %d", i, found[n + i]);
+    EXPECT(found[2 * n + i] == sorted[i], "bits %d: %d", i, found[2 * n + i]);
+  }
+}
+
 static void check_collectives() {
   const int blocks = 2, n = blocks * threads * items;
   std::vector<int> in(n);
@@ -115,6 +152,7 @@ static void check_device_wide() {
 
 int main() {
   check_collectives();
+  check_neighbours();
   check_device_wide();
   return wrong != 0;
 }

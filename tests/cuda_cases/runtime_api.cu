@@ -41,6 +41,16 @@ static void check_memory() {
   CUDA(cudaMemcpy3D(&copy));
   for (char c : volume) EXPECT(c == 7, "%d", c);
 
+  // A range so large that clearing it gives pages back: what lies beside it stays, and everything in it is zero.
+  size_t large = (size_t)300 << 20;
+  char* pool;
+  CUDA(cudaMalloc(&pool, large));
+  for (size_t i : {(size_t)0, (size_t)76, (size_t)77, (size_t)4096, large / 2, large - 78, large - 77, large - 1}) pool[i] = 5;
+  CUDA(cudaMemset(pool + 77, 0, large - 154));
+  for (size_t i : {(size_t)0, (size_t)76, large - 77, large - 1}) EXPECT(pool[i] == 5, "beside the range: %zu", i);
+  for (size_t i : {(size_t)77, (size_t)4096, large / 2, large - 78}) EXPECT(pool[i] == 0, "in the range: %zu", i);
+  CUDA(cudaFree(pool));
+
   int *managed, *pinned, *mapped;
   CUDA(cudaMallocManaged(&managed, 64));
   CUDA(cudaMallocHost(&pinned, 64));

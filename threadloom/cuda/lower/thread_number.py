@@ -12,9 +12,10 @@ def item_number(editor: Editor, parallel: Parallel, ivs: tuple[Operand, ...]) ->
     number: Operand | None = None
     for iv, lower, upper in zip(ivs, parallel.lowers, parallel.uppers, strict=True):
         own = editor.sub(iv, lower)
-        if number is not None and int_value(upper) != 1:
-            own = editor.add(editor.mul(number, editor.sub(upper, lower), ("nuw",)), own, ("nuw",))
-        number = own
+        if number is None:
+            number = own
+        elif (int_value(lower), int_value(upper)) != (0, 1):  # an axis of extent 1 adds nothing
+            number = editor.add(editor.mul(number, editor.sub(upper, lower), ("nuw",)), own, ("nuw",))
     return editor.cast("zext", number, I64, name="item")
 
 

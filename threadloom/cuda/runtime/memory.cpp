@@ -75,6 +75,26 @@ cudaError_t copy_in_order(cudaStream_t stream, const void* to, const void* from,
   return result(!runs_at_once(stream) && staged(to, from) ? enqueue_and_wait(stream, work) : enqueue(stream, work));
 }
 
+// Zeros in a very large range of ours: pages that are given back to the system are zero, and cost nothing before they are
+// touched. Programs clear pools of gigabytes of which they use little.
+constexpr size_t sparse_bytes = (size_t)256 << 20;
+void fill(char* p, int value, size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), head = (page - (uintptr_t)p % page) % page;
+  bool sparse = (value & 0xff) == 0 && bytes >= sparse_bytes;
+  if (sparse) {
+    std::lock_guard<std::mutex> guard(heap().mutex);
+    auto* found = containing(p);
+    sparse = found && found->second.ours && (size_t)(p - found->first) + bytes <= found->second.bytes;
+  }
+  size_t middle = (bytes - head) / page * page;
+  if (sparse && madvise(p + head, middle, MADV_DONTNEED) == 0) {
+    memset(p, 0, head);
+    memset(p + head + middle, 0, bytes - head - middle);
+  } else {
+    memset(p, value, bytes);
+  }
+}
+
 bool valid(cudaMemcpyKind kind) { return (unsigned)kind <= cudaMemcpyDefault; }
 
 // Rows of `width` bytes.
@@ -88,6 +108,12 @@ void fill_rows(char* p, size_t pitch, int value, size_t width, size_t height) {
 size_t row_bytes(const cudaArray& array) { return array.width * array.element_bytes; }
 size_t rows(const cudaArray& array) { return array.height ? array.height : 1; }
 }  // namespace
+
+const char* device_allocation(const void* p) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto* found = containing(p);
+  return found && found->second.type == cudaMemoryTypeDevice ? found->first : nullptr;
+}
 
 void copy_3d(const cudaMemcpy3DParms& p) {
   size_t unit = p.srcArray ? p.srcArray->element_bytes : p.dstArray ? p.dstArray->element_bytes : 1;
@@ -208,7 +234,7 @@ cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return cudaMemcpy3DAsync(
 cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
   if (bytes && !p) return failed(cudaErrorInvalidValue);
   return result(enqueue(stream, [=] {
-    if (bytes) memset(p, value, bytes);
+    if (bytes) fill((char*)p, value, bytes);
   }));
 }
 cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsync(p, value, bytes, nullptr); }

@@ -1,5 +1,7 @@
-/* Block-wide collectives over shared memory. Every thread of the block calls them. */
+/* Block-wide collectives over shared memory. Every thread of the block calls them. Reductions, scans and sorts are done by
+   the block's first thread in the order of ranks: on a CPU one loop is less work than a tree of barriers, to run and to compile. */
 #pragma once
+#include "sort.cuh"
 #include "warp.cuh"
 namespace cub {
 enum BlockReduceAlgorithm { BLOCK_REDUCE_RAKING_COMMUTATIVE_ONLY, BLOCK_REDUCE_RAKING, BLOCK_REDUCE_WARP_REDUCTIONS };
@@ -21,15 +23,16 @@ template <class T, int X, BlockReduceAlgorithm = BLOCK_REDUCE_WARP_REDUCTIONS, i
  public:
   struct TempStorage { __loom_slots<T, threads> values; };
   __device__ BlockReduce(TempStorage& storage) : storage_(storage) {}
-  /* A tree in the order of ranks, so that operators need not commute; the result is thread 0's. */
   template <class Op> __device__ T Reduce(T value, Op op, int valid = threads) {
     int rank = __loom_rank();
     storage_.values[rank] = value;
     __syncthreads();
-    for (int step = 1; step < threads; step *= 2) {
-      if (rank % (2 * step) == 0 && rank + step < valid) storage_.values[rank] = op(storage_.values[rank], storage_.values[rank + step]);
-      __syncthreads();
+    if (rank == 0) {
+      T sum = value;
+      for (int i = 1; i < valid; ++i) sum = op(sum, storage_.values[i]);
+      storage_.values[0] = sum;
     }
+    __syncthreads();
     T result = storage_.values[0];
     __syncthreads();
     return result;
@@ -58,13 +61,11 @@ template <class T, int X, BlockScanAlgorithm = BLOCK_SCAN_RAKING, int Y = 1, int
     int rank = __loom_rank();
     storage_.values[rank] = in;
     __syncthreads();
-    for (int step = 1; step < threads; step *= 2) {
-      T value = storage_.values[rank];
-      if (rank >= step) value = op(storage_.values[rank - step], value);
-      __syncthreads();
-      storage_.values[rank] = value;
-      __syncthreads();
+    if (rank == 0) {
+      T sum = in;
+      for (int i = 1; i < threads; ++i) storage_.values[i] = sum = op(sum, storage_.values[i]);
     }
+    __syncthreads();
     out = storage_.values[rank];
     total = storage_.values[threads - 1];
     __syncthreads();
@@ -202,44 +203,92 @@ template <class T, int X, int Items, BlockStoreAlgorithm algorithm = BLOCK_STORE
   }
 };
 
-/* ---- sorting within a block: keys are ranked by comparison with all others, which is stable */
+/* ---- sorting within a block: the first thread merges positions, which is stable */
 template <class Key, int X, int Items, class Value = NullType, int = 4, bool = true, int = 0, int = 0, int Y = 1, int Z = 1, int Arch = 0>
 class BlockRadixSort {
   static constexpr int threads = X * Y * Z, count = threads * Items;
 
  public:
-  struct TempStorage { __loom_slots<Key, count> keys; __loom_slots<Value, count> values; };
+  struct TempStorage { __loom_slots<Key, count> keys; __loom_slots<Value, count> values; int order[count], spare[count]; };
   __device__ BlockRadixSort(TempStorage& storage) : storage_(storage) {}
-  __device__ void Sort(Key (&keys)[Items], int = 0, int = sizeof(Key) * 8) { Value none[Items]; sort<false, false>(keys, none); }
-  __device__ void SortDescending(Key (&keys)[Items], int = 0, int = sizeof(Key) * 8) { Value none[Items]; sort<true, false>(keys, none); }
-  __device__ void Sort(Key (&keys)[Items], Value (&values)[Items], int = 0, int = sizeof(Key) * 8) { sort<false, false>(keys, values); }
-  __device__ void SortDescending(Key (&keys)[Items], Value (&values)[Items], int = 0, int = sizeof(Key) * 8) { sort<true, false>(keys, values); }
-  __device__ void SortBlockedToStriped(Key (&keys)[Items], int = 0, int = sizeof(Key) * 8) { Value none[Items]; sort<false, true>(keys, none); }
-  __device__ void SortBlockedToStriped(Key (&keys)[Items], Value (&values)[Items], int = 0, int = sizeof(Key) * 8) { sort<false, true>(keys, values); }
+  __device__ void Sort(Key (&keys)[Items], int low = 0, int high = sizeof(Key) * 8) { Value none[Items]; sort<false, false>(keys, none, low, high); }
+  __device__ void SortDescending(Key (&keys)[Items], int low = 0, int high = sizeof(Key) * 8) { Value none[Items]; sort<true, false>(keys, none, low, high); }
+  __device__ void Sort(Key (&keys)[Items], Value (&values)[Items], int low = 0, int high = sizeof(Key) * 8) { sort<false, false>(keys, values, low, high); }
+  __device__ void SortDescending(Key (&keys)[Items], Value (&values)[Items], int low = 0, int high = sizeof(Key) * 8) { sort<true, false>(keys, values, low, high); }
+  __device__ void SortBlockedToStriped(Key (&keys)[Items], int low = 0, int high = sizeof(Key) * 8) { Value none[Items]; sort<false, true>(keys, none, low, high); }
+  __device__ void SortBlockedToStriped(Key (&keys)[Items], Value (&values)[Items], int low = 0, int high = sizeof(Key) * 8) { sort<false, true>(keys, values, low, high); }
 
  private:
   TempStorage& storage_;
-  template <bool descending, bool striped> __device__ void sort(Key (&keys)[Items], Value (&values)[Items]) {
-    int rank = __loom_rank(), places[Items];
-    for (int i = 0; i < Items; ++i) storage_.keys[rank * Items + i] = keys[i];
+  template <bool descending, bool striped> __device__ void sort(Key (&keys)[Items], Value (&values)[Items], int low, int high) {
+    int rank = __loom_rank();
+    for (int i = 0; i < Items; ++i) storage_.keys[rank * Items + i] = keys[i], storage_.values[rank * Items + i] = values[i];
     __syncthreads();
-    for (int i = 0; i < Items; ++i) {
-      int own = rank * Items + i, place = 0;
-      for (int other = 0; other < count; ++other) {
-        bool before = descending ? keys[i] < storage_.keys[other] : storage_.keys[other] < keys[i];
-        bool after = descending ? storage_.keys[other] < keys[i] : keys[i] < storage_.keys[other];
-        place += before || (!after && other < own);
-      }
-      places[i] = place;
+    if (rank == 0) {
+      TempStorage& all = storage_;
+      if (low == 0 && high == (int)sizeof(Key) * 8)
+        __loom_merge_sort(all.order, all.spare, count, [&](int a, int b) { return descending ? all.keys[b] < all.keys[a] : all.keys[a] < all.keys[b]; });
+      else
+        __loom_merge_sort(all.order, all.spare, count, [&](int a, int b) {
+          unsigned long long first = __loom_radix_bits(all.keys[a], low, high), second = __loom_radix_bits(all.keys[b], low, high);
+          return descending ? second < first : first < second;
+        });
     }
     __syncthreads();
-    for (int i = 0; i < Items; ++i) storage_.keys[places[i]] = keys[i], storage_.values[places[i]] = values[i];
-    __syncthreads();
     for (int i = 0; i < Items; ++i) {
-      int place = striped ? i * threads + rank : rank * Items + i;
+      int place = storage_.order[striped ? i * threads + rank : rank * Items + i];
       keys[i] = storage_.keys[place];
       values[i] = storage_.values[place];
     }
+    __syncthreads();
+  }
+};
+
+/* ---- neighbours: what lies before the first and behind the last item of the block stays, or is given */
+template <class T, int X, int Y = 1, int Z = 1, int Arch = 0> class BlockAdjacentDifference {
+  static constexpr int threads = X * Y * Z;
+
+ public:
+  struct TempStorage { __loom_slots<T, threads> values; };
+  __device__ BlockAdjacentDifference(TempStorage& storage) : storage_(storage) {}
+  template <int items, class Out, class Op> __device__ void SubtractLeft(T (&in)[items], Out (&out)[items], Op op) {
+    left<items, Out>(in, out, op, nullptr, threads * items);
+  }
+  template <int items, class Out, class Op> __device__ void SubtractLeft(T (&in)[items], Out (&out)[items], Op op, T before) {
+    left<items, Out>(in, out, op, &before, threads * items);
+  }
+  template <int items, class Out, class Op> __device__ void SubtractLeftPartialTile(T (&in)[items], Out (&out)[items], Op op, int valid) {
+    left<items, Out>(in, out, op, nullptr, valid);
+  }
+  template <int items, class Out, class Op> __device__ void SubtractRight(T (&in)[items], Out (&out)[items], Op op) {
+    right<items, Out>(in, out, op, nullptr, threads * items);
+  }
+  template <int items, class Out, class Op> __device__ void SubtractRight(T (&in)[items], Out (&out)[items], Op op, T behind) {
+    right<items, Out>(in, out, op, &behind, threads * items);
+  }
+  template <int items, class Out, class Op> __device__ void SubtractRightPartialTile(T (&in)[items], Out (&out)[items], Op op, int valid) {
+    right<items, Out>(in, out, op, nullptr, valid);
+  }
+
+ private:
+  TempStorage& storage_;
+  template <int items, class Out, class Op> __device__ void left(T (&in)[items], Out (&out)[items], Op op, T* before, int valid) {
+    int rank = __loom_rank();
+    storage_.values[rank] = in[items - 1];
+    __syncthreads();
+    T first = in[0], other = rank > 0 ? storage_.values[rank - 1] : before ? *before : first;
+    for (int i = items - 1; i > 0; --i) out[i] = rank * items + i < valid ? (Out)op(in[i], in[i - 1]) : (Out)in[i];
+    out[0] = rank * items < valid && (rank > 0 || before) ? (Out)op(first, other) : (Out)first;
+    __syncthreads();
+  }
+  template <int items, class Out, class Op> __device__ void right(T (&in)[items], Out (&out)[items], Op op, T* behind, int valid) {
+    int rank = __loom_rank();
+    storage_.values[rank] = in[0];
+    __syncthreads();
+    T last = in[items - 1], other = rank + 1 < threads ? storage_.values[rank + 1] : behind ? *behind : last;
+    for (int i = 0; i < items - 1; ++i) out[i] = rank * items + i + 1 < valid ? (Out)op(in[i], in[i + 1]) : (Out)in[i];
+    bool known = behind ? true : (rank + 1) * items < valid;
+    out[items - 1] = known && (rank + 1 < threads || behind) ? (Out)op(last, other) : (Out)last;
     __syncthreads();
   }
 };

@@ -1,6 +1,7 @@
 /* Operators of CUB, and small types. */
 #pragma once
-#include <algorithm> /* CUB includes it, and its users rely on that */
+#include <algorithm> /* CUB includes these, and its users rely on that */
+#include <chrono>
 #include <loom/prelude.h>
 #define CUB_NS_QUALIFIER ::cub
 #define CUB_MIN(a, b) ((b) < (a) ? (b) : (a))
