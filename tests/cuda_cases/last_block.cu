@@ -1,9 +1,14 @@
 // The last block to finish, known by a counter behind __threadfence(), adds the partial sums.
 #include "check.h"
 
+#ifndef PARTIAL  // the checker's tests try others
+#define PARTIAL volatile float
+#define FENCE __threadfence()
+#endif
+
 __device__ unsigned finished = 0;
 
-__global__ void sum(const float* in, volatile float* partial, float* total, int n) {
+__global__ void sum(const float* in, PARTIAL* partial, float* total, int n) {
   __shared__ float tile[128];
   __shared__ bool last;
   int t = threadIdx.x;
@@ -17,7 +22,7 @@ __global__ void sum(const float* in, volatile float* partial, float* total, int 
   }
   if (t == 0) {
     partial[blockIdx.x] = tile[0];
-    __threadfence();
+    FENCE;
     last = atomicInc(&finished, gridDim.x) == gridDim.x - 1;
   }
   __syncthreads();

@@ -32,7 +32,22 @@ def test_the_repaired_program_is_clean(capsys: pytest.CaptureFixture[str]) -> No
     assert "nothing found" in capsys.readouterr().err
 
 
-QUICK = ("calls", "last_block")  # memory that threads allocate; blocks that meet through volatile memory
+def test_the_last_block_reads_plainly_what_a_fence_published(capsys: pytest.CaptureFixture[str]) -> None:
+    program = str(SOURCE.parent / "last_block.cu")
+    assert check.main([program, "-DPARTIAL=float", "-DFENCE=__threadfence()"]) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fence", ["__threadfence_block()", pytest.param("", marks=pytest.mark.slow)])
+def test_the_last_block_needs_a_fence_of_the_device(fence: str, tmp_path: Path) -> None:
+    program, report = SOURCE.parent / "last_block.cu", tmp_path / "report.json"
+    assert check.main(["--json", str(report), str(program), "-DPARTIAL=float", f"-DFENCE={fence}"]) == 1
+    found = json.loads(report.read_text())["findings"]
+    text = program.read_text().splitlines()
+    lines = [next(i for i, line in enumerate(text, 1) if part in line) for part in ("] = tile[0]", "+= partial[")]
+    assert [(one["kind"], sorted(place["line"] for place in one["places"])) for one in found] == [("race", lines)]
+
+
+QUICK = ("calls",)  # memory that threads allocate
 CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem != "racing")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 
 import numpy as np
@@ -38,6 +39,41 @@ BODY
   return
 }
 """
+
+# Thread 0 leaves a partial result, then counts; the last block to count reads all of them behind a barrier.
+LAST_BLOCK = """%flag = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 0
+           %c = icmp eq i32 %t, 0
+           if i1 %c {
+           %p = getelementptr i32, ptr %out, i32 %blockIdx.x
+           BEFORE
+           FENCE
+           %old = atomicrmw add ptr %x, i32 1 ORDER
+           AFTER
+           store i32 %old, ptr %flag
+           yield
+           } else {
+           yield
+           }
+           barrier threads
+           %count = load i32, ptr %flag
+           %end = sub i32 %grid.x, 1
+           %last = icmp eq i32 %count, %end
+           if i1 %last {
+           %sum = load i32, ptr %out
+           yield
+           } else {
+           yield
+           }"""
+
+
+NOTHING = "%nothing = add i32 %t, 0"
+
+
+def _last_block(before: str = "store i32 %t, ptr %p", fence: str = "fence seq_cst", after: str = "%id = add i32 %t, 0",
+                order: str = "monotonic") -> str:  # fmt: skip
+    parts = {"BEFORE": before, "FENCE": fence, "AFTER": after, "ORDER": order}
+    return functools.reduce(lambda text, part: text.replace(part, parts[part]), parts, LAST_BLOCK)
+
 
 # name: (lines of the body; line k of it is line 10 + k of the source, findings as (kind, lines))
 CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
@@ -163,6 +199,23 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
            %p = getelementptr i32, ptr %x, i32 %i
            %v = load i32, ptr %p
            store i32 %v, ptr %po""",
+        set(),
+    ),
+    "the last block, behind a fence": (_last_block(), set()),
+    "the last block, behind an atomic that releases": (_last_block(fence=NOTHING, order="acq_rel"), set()),
+    "the last block, without a fence": (_last_block(fence=NOTHING), {("race", (14, 28))}),
+    "the last block, behind a fence of the block": (_last_block(fence="fence acq_rel"), {("race", (14, 28))}),
+    "the last block, stored behind the count": (
+        _last_block(before="fence seq_cst", fence=NOTHING, after="store i32 %t, ptr %p"),
+        {("race", (17, 28))},
+    ),
+    "the last block, stored again behind the count": (
+        _last_block(after="store i32 %t, ptr %p"),
+        {("race", (17, 28))},
+    ),
+    "an atomic load beside a plain one": (
+        """%v = load atomic i32, ptr %x monotonic, align 4
+           %w = load i32, ptr %x""",
         set(),
     ),
     "a private array left": (

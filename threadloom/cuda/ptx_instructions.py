@@ -292,7 +292,8 @@ def _bar(t: Translator, modifiers: list[str], operands: list[str]) -> None:
 
 
 def _fence(t: Translator, modifiers: list[str], operands: list[str]) -> None:
-    t.effect("fence", (), Attrs(ordering="seq_cst"))
+    of_block = "cta" in modifiers  # as __threadfence_block() (headers/loom/execution.h)
+    t.effect("fence", (), Attrs(ordering="acq_rel" if of_block else "seq_cst"))
 
 
 def _nothing(t: Translator, modifiers: list[str], operands: list[str]) -> None:

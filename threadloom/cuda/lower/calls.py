@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threadloom.cuda.kernel import COLLECTIVES, THREAD_LOCAL_CALLS
-from threadloom.cuda.lower.runtime_calls import CHECK_CALLS, DIVERGENT_BARRIER
+from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER, is_check_call
 from threadloom.par.intrinsics import effect_of, is_ignored
 from threadloom.par.opcodes import Effect
 from threadloom.par.ops import Function, Leaf
@@ -20,8 +20,12 @@ MATH = frozenset(_MATH) | frozenset(f"{name}f" for name in _MATH)
 
 # These do something, but nothing that a load or store of the kernel could see (printf reads what its arguments name).
 # Collectives order memory; whoever moves accesses asks for them by name (separators.collective_scope).
-NO_USER_MEMORY = frozenset({DIVERGENT_BARRIER, *CHECK_CALLS, *THREAD_LOCAL_CALLS, *COLLECTIVES, "malloc"})
+_NO_USER_MEMORY = frozenset({DIVERGENT_BARRIER, *THREAD_LOCAL_CALLS, *COLLECTIVES, "malloc"})
 READERS = frozenset({"printf", "vprintf", "puts", "putchar", "fflush"})
+
+
+def touches_no_user_memory(callee: str) -> bool:
+    return callee in _NO_USER_MEMORY or is_check_call(callee)
 
 
 def is_marker(op: Leaf) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from threadloom.cuda.lower.calls import NO_USER_MEMORY, call_effect
+from threadloom.cuda.lower.calls import call_effect, touches_no_user_memory
 from threadloom.cuda.lower.traverse import last_values, walk
 from threadloom.par.opcodes import OPCODES, Effect
 from threadloom.par.ops import (
@@ -226,7 +226,7 @@ class Memory:
 
     def _call_accesses(self, op: Leaf) -> Iterator[Access]:
         effect = call_effect(op, self.callee(op))
-        if op.attrs.callee in NO_USER_MEMORY:
+        if touches_no_user_memory(op.attrs.callee):
             return
         pointers = [operand for operand in op.operands if operand.type == PTR]
         if op.attrs.callee.startswith(("llvm.memcpy", "llvm.memmove")):

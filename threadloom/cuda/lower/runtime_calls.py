@@ -9,9 +9,22 @@ from threadloom.par.ops import If, Leaf, Op, Yield
 DIVERGENT_BARRIER = "__loom_divergent_barrier"
 
 # What instrumented kernels call (threadloom/cuda/check/instrument.py, runtime/check.cpp)
-CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT = "__loom_check_launch", "__loom_check_block", "__loom_check_object"
-CHECK_ACCESS, CHECK_PRIVATE, CHECK_FRESH = "__loom_check_access", "__loom_check_private", "__loom_check_fresh"
-CHECK_CALLS = (CHECK_LAUNCH, CHECK_BLOCK, CHECK_OBJECT, CHECK_ACCESS, CHECK_PRIVATE, CHECK_FRESH)
+CHECK_LAUNCH, CHECK_BLOCK, CHECK_START = "__loom_check_launch", "__loom_check_block", "__loom_check_start"
+CHECK_OBJECT, CHECK_WATCH = "__loom_check_object", "__loom_check_watch"
+CHECK_BASE, CHECK_EXTENT, CHECK_SHADOWS = "__loom_check_base", "__loom_check_extent", "__loom_check_shadows"
+CHECK_QUICK, CHECK_QUICK_BYTES = "__loom_check_quick", "__loom_check_quick_bytes"
+CHECK_ACCESS, CHECK_OUTSIDE, CHECK_FRESH = "__loom_check_access", "__loom_check_outside", "__loom_check_fresh"
+CHECK_FENCE, CHECK_GRID = "__loom_check_fence", "__loom_check_grid"
+CHECK_CALLS = (
+    CHECK_LAUNCH, CHECK_BLOCK, CHECK_START, CHECK_OBJECT, CHECK_WATCH, CHECK_BASE, CHECK_EXTENT, CHECK_SHADOWS,
+    CHECK_QUICK, CHECK_QUICK_BYTES, CHECK_ACCESS, CHECK_OUTSIDE, CHECK_FRESH, CHECK_FENCE, CHECK_GRID,
+)  # fmt: skip
+CHECK_PASSED, CHECK_PRIVATE = "__loom_check_passed", "__loom_check_private"  # defined in check/inline_calls.py
+
+
+def is_check_call(callee: str) -> bool:
+    """The checker keeps books beside the program's memory, and touches none of it."""
+    return callee.startswith("__loom_check_")
 
 
 def is_report(op: Op) -> bool:

@@ -1,259 +1,186 @@
-// What instrumented kernels call (threadloom/cuda/check/instrument.py): shadow memory that knows who touched each byte
-// last, and reports races, accesses outside their object and reads of shared memory that nobody has written.
+// What instrumented kernels call (threadloom/cuda/check/instrument.py): shadow memory that knows who touched each word (or
+// byte) last, and reports races, accesses outside their object and reads of shared memory that nobody has written.
 //
-// Two accesses to a byte race if one of them writes, not both are atomic, and nothing orders them: within a block other
+// Two accesses race if one of them writes, not both are atomic, and nothing orders them: within a block other
 // threads between the same barriers (and, in one warp, between the same __syncwarp), otherwise other blocks between the
-// same grid-wide barriers. Kernels run with one worker, so a report does not depend on timing.
-#include "runtime.h"
+// same grid-wide barriers; check_order.cpp has what fences and atomics order. Of a thread that has plainly written a word, later
+// reads at the same position add nothing. Kernels run with one worker, so a report does not depend on timing.
+#include "check.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <set>
-#include <string>
-#include <unordered_map>
-#include <vector>
 
 namespace loom {
-bool owner_of(const void* p, const char** base, size_t* bytes);  // memory.cpp
-void check_divergent(const char* file, int line);
+namespace checking {
+State* the_state = nullptr;
+
+unsigned block_of(Moment m) {
+  const std::vector<Moment>& starts = state().starts;
+  return (unsigned)(std::upper_bound(starts.begin(), starts.end(), m) - starts.begin()) - 1;
+}
+}  // namespace checking
+
+void check_divergent(const char* file, int line) {
+  if (!checking::the_state) return;  // the program is not being checked
+  checking::report_divergent({file, "", line, 0, checking::Write, -1, 0});
+  fflush(stdout);
+  checking::write_findings();
+  _exit(1);
+}
 }  // namespace loom
 
+using namespace loom::checking;
+
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 namespace {
+// ---------------------------------------------------------------- shadow memory
 
-struct Site {  // written by instrument.py
-  const char* file;
-  const char* text;
-  int line, bytes, kind, object;
-  int number;  // in State::sites; 0: not yet there
-};
-enum Kind { Read, Write, Atomic, VolatileRead, VolatileWrite };
-inline bool reads_only(int kind) { return kind == Read || kind == VolatileRead; }
-inline bool writes_only(int kind) { return kind == Write || kind == VolatileWrite; }
-
-// Who accessed a cell, and when, in one word: block : 24, thread : 10, barrier : 14, warp's barrier : 8, grid's : 8 (the
-// counters wrap; equal words are the same thread between the same barriers).
-struct Who {
-  unsigned long long bits = 0;
-
-  unsigned block() const { return (unsigned)(bits >> 40); }
-  unsigned thread() const { return (unsigned)(bits >> 30) & 1023; }
-  unsigned barrier() const { return (unsigned)(bits >> 16) & 0x3fff; }
-  unsigned warp() const { return (unsigned)(bits >> 8) & 255; }
-  unsigned grid() const { return (unsigned)bits & 255; }
-};
-
-struct Record {
-  Who who;
-  unsigned site = 0;  // 0: nobody yet
-};
-
-// Half a cache line: the last write and two reads since.
-struct alignas(32) Cell {
-  Who write, read[2];
-  unsigned short write_site = 0, read_site[2] = {0, 0};
-  bool initialised = false;
-};
-
-// A page of memory: one cell per 4 bytes, or per byte once a smaller access has come.
-struct Page {
-  unsigned launch = 0;
-  int shift = 2;
-  std::vector<Cell> cells;
-};
-constexpr int page_bits = 12;
-
-struct Object {
-  const char *base = nullptr, *name = "";
-  long long bytes = -1;  // -1: unknown
-  bool shared = false;
-};
-
-struct BlockState {
-  unsigned index = 0, x = 0, y = 0, z = 0;
-  std::vector<Object> objects;
-};
-
-struct State {
-  std::unordered_map<uintptr_t, Page> pages;
-  struct Cached {
-    uintptr_t number = ~(uintptr_t)0;
-    Page* page = nullptr;
-  } cached[256];
-  std::vector<const Site*> sites{nullptr};
-  unsigned launch = 0;
-  const char* kernel = "";
-  BlockState block;
-  std::set<std::string> told;
-  std::vector<std::string> findings;
-  alignas(64) char harmless[4096];
-};
-
-State* the_state = nullptr;  // from the first launch of an instrumented kernel on
-
-inline State& state() { return *the_state; }
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if ((unsigned char)c < 32) continue;
-    out += c;
-  }
-  return out + '"';
+char* reserve(int protection) {
+  void* base = mmap(nullptr, Shadow::bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base != MAP_FAILED) return (char*)base;
+  fprintf(stderr, "loom check: cannot reserve address space for its shadow memory (see ulimit -v and vm.overcommit_memory)\n");
+  _exit(2);
 }
 
-std::string place(const Site& site) {
-  return "{\"file\": " + quoted(site.file) + ", \"line\": " + std::to_string(site.line) + ", \"text\": " + quoted(site.text) + "}";
+char* the_empty_shadow = nullptr;
+
+__attribute__((noinline)) char* new_shadow(char*& base) { return base = reserve(PROT_READ | PROT_WRITE); }
+
+ALWAYS_INLINE Shadow shadow_of(const char* address) {
+  char*& base = state().shadows[(uintptr_t)address >> 32];
+  return {base != the_empty_shadow ? base : new_shadow(base)};
 }
 
-std::string message_of(const std::string& finding) {
-  size_t start = finding.find("\"message\": \"") + 12;
-  std::string out;
-  for (size_t i = start; i < finding.size() && finding[i] != '"'; i++) {
-    if (finding[i] == '\\') i++;
-    out += finding[i];
-  }
-  return out;
-}
-
-// One JSON object per line to LOOM_CHECK_FILE, or the messages to stderr.
-void write_findings() {
+// All numbers have been given away: start again, with empty shadows.
+void forget_all() {
   State& s = state();
-  const char* path = getenv("LOOM_CHECK_FILE");
-  FILE* out = path ? fopen(path, "w") : nullptr;
-  for (const std::string& finding : s.findings) {
-    if (out) fprintf(out, "%s\n", finding.c_str());
-    else fprintf(stderr, "%s\n", message_of(finding).c_str());
-  }
-  if (out) fclose(out);
-  if (!s.findings.empty() && !path) _exit(1);
+  for (char* base : s.shadows)
+    if (base != the_empty_shadow) madvise(base, Shadow::bytes, MADV_DONTNEED);
+  s.next = one_interval;
 }
 
-void report(const std::string& key, const char* kind, const std::string& message, const std::string& places) {
-  State& s = state();
-  if (s.findings.size() >= 200 || !s.told.insert(key).second) return;
-  if (s.findings.empty()) atexit(write_findings);
-  s.findings.push_back(std::string("{\"kind\": \"") + kind + "\", \"message\": " + quoted(message) + ", \"kernel\": " +
-                       quoted(s.kernel) + ", \"places\": [" + places + "]}");
+// ---------------------------------------------------------------- order
+
+const Block& running(const void* block) { return *(const Block*)block; }
+ALWAYS_INLINE bool in_block(const Block& block, Moment m) { return m - block.start < block.size; }
+
+size_t grid_count(Moment m) {
+  const std::vector<Moment>& passed = state().grids[block_of(m)];
+  return (size_t)(std::upper_bound(passed.begin(), passed.end(), m) - passed.begin());
 }
 
-std::string key(const char* kind, const void* a, const void* b) {
-  char text[80];
-  snprintf(text, sizeof text, "%s %p %p", kind, a < b ? a : b, a < b ? b : a);
-  return text;
+// Whether barriers, or one thread's own order, keep the two apart; both of this launch.
+ALWAYS_INLINE bool apart(const Block& block, Moment old, Moment now) {
+  if (!in_block(block, old)) return !state().grids.empty() && grid_count(old) != grid_count(now);
+  if (interval(old) != interval(now) || same_thread(old, now)) return true;
+  return thread(old) / 32 == thread(now) / 32 && warp_count(old) != warp_count(now);
 }
 
-std::string at(const Site& site) { return std::string(site.file) + ":" + std::to_string(site.line); }
-
-const char* verb(const Site& site) { return reads_only(site.kind) ? "reads" : writes_only(site.kind) ? "writes" : "updates"; }
-
-bool unordered(Who a, Who b) {
-  if (a.block() != b.block()) return a.grid() == b.grid();
-  if (a.thread() == b.thread() || a.barrier() != b.barrier()) return false;
-  return !(a.thread() / 32 == b.thread() / 32 && a.warp() != b.warp());
-}
-
-__attribute__((noinline)) void compare(const Record& old, const Record& now) {
-  const Site &before = *state().sites[old.site], &here = *state().sites[now.site];
+__attribute__((noinline)) void compare(const Block& block, Moment old, Moment now) {
+  const Site &before = *state().sites[site_number(old)], &here = *state().sites[site_number(now)];
   if (reads_only(before.kind) && reads_only(here.kind)) return;
-  if (before.kind >= Atomic && here.kind >= Atomic) return;  // volatile accesses are meant to meet each other
-  if (!unordered(old.who, now.who)) return;
-  std::string message = at(before) + ": thread " + std::to_string(old.who.thread()) + " of block " + std::to_string(old.who.block()) + " " +
-                        verb(before) + " what thread " + std::to_string(now.who.thread()) + " of block " + std::to_string(now.who.block()) +
-                        " " + verb(here) + " at " + at(here) + ", and nothing orders the two";
-  report(key("race", &before, &here), "race", message, place(before) + ", " + place(here));
+  if (before.kind >= Atomic && here.kind >= Atomic) return;  // they are meant to meet each other
+  if (!happens_before(old, block, now)) report_race(old, now);
 }
 
-// Cheap proof that two accesses are in order: the same block, and the same thread or a barrier between.
-inline bool surely_ordered(Who old, Who now) {
-  unsigned long long differ = old.bits ^ now.bits;
-  return differ >> 40 == 0 && ((differ >> 16 & 0x3fff) != 0 || (differ >> 30 & 1023) == 0);
-}
+// ---------------------------------------------------------------- one cell
 
-inline bool same_thread(Who a, Who b) { return a.bits >> 30 == b.bits >> 30; }
+constexpr Moment many = 0;  // quick: any thread at this position may read
+inline Moment own_read(Moment m) { return position(m) | (2 * thread(m) + 2); }
+inline Moment own_write(Moment m) { return position(m) | (2 * thread(m) + 3); }  // the thread may write, and read
 
-inline void remember_read(Cell& cell, const Record& now) {
-  Who a = cell.read[0], b = cell.read[1];
-  int slot = -1;
-  if (!cell.read_site[0] || same_thread(a, now.who)) slot = 0;  // of one thread the last read will do
-  else if (!cell.read_site[1] || same_thread(b, now.who)) slot = 1;
-  else if (a.block() == b.block() && now.who.block() != a.block()) slot = 1;  // a reader of another block meets more writers
-  else if (a.block() == now.who.block() && a.barrier() != now.who.barrier()) slot = 0;
-  else if (b.block() == now.who.block() && b.barrier() != now.who.barrier()) slot = 1;
-  if (slot >= 0) cell.read[slot] = now.who, cell.read_site[slot] = (unsigned short)now.site;
-}
-
-__attribute__((noinline)) void renew(Page& page) {
-  page.cells.assign((size_t)1 << (page_bits - page.shift), Cell());
-  page.launch = state().launch;
-}
-
-inline Page& page_of(uintptr_t number) {
-  State& s = state();
-  State::Cached& cached = s.cached[number & 255];
-  if (cached.number != number) {
-    cached.page = &s.pages[number];  // nodes of the map stay where they are
-    cached.number = number;
+ALWAYS_INLINE void remember_read(const Block& block, Cell& cell, Moment now, Moment since) {
+  Moment first = cell.read[0], second = cell.read[1];
+  if (first < since) {
+    cell.read[0] = now, cell.read[1] = 0;
+  } else if (!in_block(block, first)) {  // a reader of another block meets this block's writers, too
+    cell.read[1] = first, cell.read[0] = now;
+  } else if (interval(first) != interval(now)) {
+    cell.read[0] = now;
+    if (in_block(block, second)) cell.read[1] = 0;
+  } else if (same_thread(first, now)) {
+    cell.read[0] = now;  // of one thread the last read will do
+  } else if (second < since || (in_block(block, second) && (interval(second) != interval(now) || same_thread(second, now)))) {
+    cell.read[1] = now;
+  } else if (in_block(block, second) && position(second) != position(now)) {
+    cell.read[1] = now;
   }
-  Page& page = *cached.page;
-  if (page.launch != s.launch) renew(page);
-  return page;
 }
 
-__attribute__((noinline)) void refine(Page& page) {
-  std::vector<Cell> fine((size_t)1 << page_bits);
-  for (size_t i = 0; i < fine.size(); i++) fine[i] = page.cells[i / 4];
-  page.cells.swap(fine);
-  page.shift = 0;
+// What may pass unseen from now on, after a plain read.
+ALWAYS_INLINE Moment after_read(const Block& block, const Cell& cell, Moment now, Moment since) {
+  if (cell.write >= since && !(in_block(block, cell.write) && interval(cell.write) < interval(now))) return 0;
+  Moment first = cell.read[0], second = cell.read[1];
+  bool both = position(first) == position(now) && position(second) == position(now);
+  if (both && !same_thread(first, second)) return position(now) | many;
+  return first == now ? own_read(now) : 0;
 }
 
-__attribute__((noinline)) void uninitialised(const Record& now, const char* object) {
-  const Site& site = *state().sites[now.site];
-  report(key("uninitialised", &site, &site), "uninitialised",
-         at(site) + ": thread " + std::to_string(now.who.thread()) + " of block " + std::to_string(now.who.block()) +
-             " reads shared memory of '" + object + "' that nobody has written",
-         place(site));
-}
-
-inline void touch(Cell& cell, const Record& now, int kind, bool shared, const char* object) {
-  if (!writes_only(kind) && shared && !cell.initialised) uninitialised(now, object);
-  if (cell.write_site && !surely_ordered(cell.write, now.who)) compare({cell.write, cell.write_site}, now);
+ALWAYS_INLINE void touch(const Block& block, Cell& cell, Moment& quick, Moment now, int kind, const Object* shared) {
+  Moment since = shared ? block.start : state().launch;
+  bool written = cell.write >= since;
+  if (shared && !written && !writes_only(kind)) report_uninitialised(now, shared->name);
+  if (written && !apart(block, cell.write, now)) compare(block, cell.write, now);
   if (reads_only(kind)) {
-    if (cell.read[0].bits != now.who.bits || !cell.read_site[0]) remember_read(cell, now);
+    bool own = written && position(cell.write) == position(now) && same_thread(cell.write, now) &&
+               state().sites[site_number(cell.write)]->kind == Write;
+    if (own) {
+      if (cell.read[0] < since) quick = own_write(now);
+      return;
+    }
+    remember_read(block, cell, now, since);
+    quick = kind == Read ? after_read(block, cell, now, since) : 0;
     return;
   }
-  for (int i = 0; i < 2; i++)
-    if (cell.read_site[i] && !surely_ordered(cell.read[i], now.who)) compare({cell.read[i], cell.read_site[i]}, now);
-  cell.write = now.who, cell.write_site = (unsigned short)now.site;
-  cell.read_site[0] = cell.read_site[1] = 0;
-  cell.initialised = true;
+  for (Moment read : cell.read)
+    if (read >= since && !apart(block, read, now)) compare(block, read, now);
+  cell.write = now;
+  cell.read[0] = cell.read[1] = 0;
+  quick = kind == Write ? own_write(now) : 0;
 }
 
-inline void touch_all(uintptr_t address, const Record& now, const Site& site, bool shared, const char* object) {
-  uintptr_t end = address + site.bytes;
-  while (address < end) {
-    Page* page = &page_of(address >> page_bits);
-    size_t offset = address & (((uintptr_t)1 << page_bits) - 1);
-    if (page->shift == 2 && (offset % 4 != 0 || end - address < 4)) refine(*page);
-    touch(page->cells[offset >> page->shift], now, site.kind, shared, object);
-    address += (size_t)1 << page->shift;
+// ---------------------------------------------------------------- all cells of an access
+
+inline bool is_fine(const Cell& cell) { return cell.read[1] == fine; }
+
+__attribute__((noinline)) void refine(Shadow shadow, uint32_t low, Cell& cell) {
+  for (uint32_t i = 0; i < 4; i++) *shadow.byte_cell(low + i) = cell, *shadow.byte_quick(low + i) = 0;
+  cell.read[0] = 0, cell.read[1] = fine;
+  *shadow.quick(low) = 0;
+}
+
+__attribute__((noinline)) void touch_bytes(const Block& block, const char* address, long bytes, Moment now, int kind, const Object* shared) {
+  for (const char* end = address + bytes; address < end; address++) {
+    Shadow shadow = shadow_of(address);
+    uint32_t low = (uint32_t)(uintptr_t)address, word = low & ~3u;
+    Cell& whole = *shadow.cell(word);
+    if (!is_fine(whole)) refine(shadow, word, whole);
+    whole.write = now;  // only tells when the bytes were last of interest
+    touch(block, *shadow.byte_cell(low), *shadow.byte_quick(low), now, kind, shared);
   }
 }
 
-// Most accesses: four bytes whose cell is at hand and has nothing new to learn. False: take the long way.
-inline bool known_read(State& s, uintptr_t address, Who now, bool shared) {
-  const State::Cached& cached = s.cached[(address >> page_bits) & 255];
-  if (cached.number != address >> page_bits || cached.page->launch != s.launch || cached.page->shift != 2) return false;
-  const Cell& cell = cached.page->cells[(address & (((uintptr_t)1 << page_bits) - 1)) >> 2];
-  if ((shared && !cell.initialised) || (cell.write_site && !surely_ordered(cell.write, now))) return false;
-  if (!cell.read_site[0]) return false;
-  unsigned long long first = cell.read[0].bits ^ now.bits, second = cell.read[1].bits ^ now.bits;
-  if (first == 0) return true;
-  // Two other threads of this block have read it between the same barriers: a third adds nothing.
-  return cell.read_site[1] && ((first | second) & 0xffffff003fffffffull) == 0 && first >> 30 && second >> 30;
+ALWAYS_INLINE void touch_word(const Block& block, const char* address, Moment now, int kind, const Object* shared) {
+  Shadow shadow = shadow_of(address);
+  uint32_t low = (uint32_t)(uintptr_t)address;
+  Cell& cell = *shadow.cell(low);
+  if (__builtin_expect(is_fine(cell), 0)) {
+    if (cell.write >= (shared ? block.start : state().launch)) return touch_bytes(block, address, 4, now, kind, shared);
+    cell = Cell{0, {0, 0}};
+  }
+  touch(block, cell, *shadow.quick(low), now, kind, shared);
+}
+
+__attribute__((noinline)) void touch_all(const Block& block, const char* address, const Site& site, Moment now, const Object* shared) {
+  long bytes = site.bytes;
+  if (((uintptr_t)address | (uintptr_t)bytes) & 3) return touch_bytes(block, address, bytes, now, site.kind, shared);
+  for (const char* end = address + bytes; address < end; address += 4) touch_word(block, address, now, site.kind, shared);
 }
 
 __attribute__((noinline)) void number_site(Site& site) {
@@ -263,130 +190,164 @@ __attribute__((noinline)) void number_site(Site& site) {
   else site.number = 65534;  // a program with more accesses than that shares the last one's name
 }
 
-void out_of_bounds(const Site& site, const char* object, long long offset, long long bytes, const std::string& who) {
-  report(key("out-of-bounds", &site, &site), "out-of-bounds",
-         at(site) + ": " + who + " " + verb(site) + " " + std::to_string(site.bytes) + " bytes at offset " + std::to_string(offset) +
-             " of '" + object + "', which has " + std::to_string(bytes) + " bytes",
-         place(site));
-}
-
-const Object* shared_object(const char* address) {
-  for (const Object& object : state().block.objects)
+const Object* shared_object(const Block& block, const char* address) {
+  for (const Object& object : *block.objects)
     if (object.shared && address >= object.base && address < object.base + object.bytes) return &object;
   return nullptr;
 }
 
-std::string who(unsigned thread) {
-  const BlockState& block = state().block;
-  return "thread " + std::to_string(thread) + " of block " + std::to_string(block.index);
+// Where an access may go that must not happen.
+char* instead(const Site& site, char* address) {
+  if (site.bytes > (int)sizeof state().harmless) return address;
+  return (char*)memset(state().harmless, 0, site.bytes);
 }
 
+void clear(const char* memory, size_t bytes) {
+  for (uintptr_t address = (uintptr_t)memory & ~3ull; address < (uintptr_t)memory + bytes; address += 4) {
+    Shadow shadow = shadow_of((const char*)address);
+    *shadow.cell((uint32_t)address) = Cell{0, {0, 0}};
+    *shadow.quick((uint32_t)address) = 0;
+  }
+}
+
+void start_state() {
+  the_state = new State;
+  the_empty_shadow = reserve(PROT_READ);
+  std::fill_n(state().shadows, shadow_count, the_empty_shadow);
+}
 }  // namespace
-
-void loom::check_divergent(const char* file, int line) {
-  if (!the_state) return;  // the program is not being checked
-  Site site{file, "", line, 0, Read, -1, 0};
-  report(std::string("divergent ") + at(site), "divergent-barrier",
-         at(site) + ": __syncthreads() was reached by a part of the threads of a block only", place(site));
-  fflush(stdout);
-  write_findings();
-  _exit(1);
-}
 
 extern "C" {
 
 extern int loom_thread_limit __attribute__((weak));  // of the compiled kernels (targets/cpu/outline.py)
 
 void __loom_check_launch(const char* kernel) {
-  if (!the_state) the_state = new State;
+  if (!the_state) start_state();
   State& s = state();
   if (&loom_thread_limit) loom_thread_limit = 1;
-  s.launch++;
+  s.next = std::max(s.next, (s.block.latest & ~(one_interval - 1)) + one_interval);
+  if (interval(s.next) >> 29) forget_all();
+  s.launch = s.next;
   s.kernel = kernel;
-  s.block.index = ~0u;
-}
-
-void* __loom_check_block(int x, int y, int z) {
-  BlockState& block = state().block;
-  block.index++;
-  block.x = x, block.y = y, block.z = z;
-  block.objects.clear();
-  return &block;
-}
-
-void __loom_check_object(void*, int number, const char* base, long long bytes, const char* name) {
-  BlockState& block = state().block;
-  if ((int)block.objects.size() <= number) block.objects.resize(number + 1);
-  Object& object = block.objects[number];
-  object.base = base, object.name = name, object.bytes = bytes, object.shared = bytes >= 0;
-  if (object.shared) {  // the arena's memory of the last block: forget it
-    for (long long i = 0; i < bytes;) {
-      uintptr_t address = (uintptr_t)base + i;
-      Page& page = page_of(address >> page_bits);
-      page.cells[(address & (((uintptr_t)1 << page_bits) - 1)) >> page.shift] = Cell();
-      i += (long long)1 << page.shift;
-    }
-    return;
+  s.starts.clear();
+  s.grids.clear();
+  for (Block* block : s.kept) {
+    delete block->objects;
+    delete block;
   }
+  s.kept.clear();
+  order_launch();
+}
+
+// A block begins. `grid`: the launch has grid-wide barriers, so all its blocks are alive at once.
+void* __loom_check_block(int grid) {
+  State& s = state();
+  if (!grid && !s.starts.empty()) s.next = std::max(s.next, s.block.latest + one_interval);
+  Block* block = &s.block;
+  if (grid) {
+    block = new Block{0, 0, 0, 0, new std::vector<Object>};
+    s.kept.push_back(block);
+    s.grids.emplace_back();
+  } else if (!block->objects) {
+    block->objects = new std::vector<Object>;
+  }
+  block->index = (unsigned)s.starts.size();
+  block->start = block->latest = s.next;
+  s.next += grid ? grid_intervals * one_interval : one_interval;
+  block->size = (grid ? s.next : ~0ull) - block->start;
+  s.starts.push_back(block->start);
+  block->objects->clear();
+  return block;
+}
+
+unsigned long long __loom_check_start(const void* block) { return running(block).start; }
+
+// flags: 1: the kernel may write to it. bytes < 0: the size of the allocation it lies in.
+void __loom_check_object(void* block, int number, const char* base, long long bytes, int flags, const char* name) {
+  std::vector<Object>& objects = *running(block).objects;
+  if ((int)objects.size() <= number) objects.resize(number + 1);
+  Object& object = objects[number];
+  object.base = base, object.name = name, object.bytes = bytes;
+  object.shared = flags & 2, object.written = flags & 1;
   size_t size;
   const char* start;
-  if (loom::owner_of(base, &start, &size)) object.base = start, object.bytes = (long long)size;
+  if (bytes < 0 && loom::owner_of(base, &start, &size)) object.base = start, object.bytes = (long long)size;
 }
 
-void* __loom_check_access(void*, int thread, long long epoch, char* address, Site* site) {
-  State& s = state();
-  bool shared = false;
-  const char* name = "";
+// Where the part of the object begins that lies in one shadow, and how much of it does; accesses elsewhere take the long way.
+const char* __loom_check_base(const void* block, int number) {
+  const Object& object = (*running(block).objects)[number];
+  return object.bytes < 0 ? (const char*)((uintptr_t)object.base >> 32 << 32) : object.base;
+}
+unsigned long long __loom_check_extent(const void* block, int number) {
+  const Object& object = (*running(block).objects)[number];
+  if (object.bytes < 0) return (uintptr_t)object.base < 4096 ? 0 : 1ull << 32;
+  if ((uintptr_t)object.base & 3) return 0;
+  return std::min<unsigned long long>(object.bytes, (1ull << 32) - (uint32_t)(uintptr_t)object.base);
+}
+void* __loom_check_quick(const void* block, int number) {
+  const char* base = __loom_check_base(block, number);
+  return shadow_of(base).quick((uint32_t)(uintptr_t)base);
+}
+void* __loom_check_quick_bytes(const void* block, int number) {
+  const char* base = __loom_check_base(block, number);
+  return shadow_of(base).byte_quick((uint32_t)(uintptr_t)base);
+}
+void* __loom_check_shadows() { return state().shadows; }
+
+// Whether an object that the kernel only reads lies where it may write: else reading it needs no watching.
+int __loom_check_watch(const void* block, int number) {
+  const std::vector<Object>& objects = *running(block).objects;
+  const Object& object = objects[number];
+  if (object.bytes < 0) return 1;
+  for (const Object& other : objects)
+    if (other.written && (other.bytes < 0 || (other.base < object.base + object.bytes && object.base < other.base + other.bytes))) return 1;
+  return 0;
+}
+
+void* __loom_check_access(void* which, int thread, unsigned long long position, char* address, Site* site) {
+  const Block& block = running(which);
+  const Object* shared = nullptr;
   if (site->object >= 0) {
-    const Object& object = s.block.objects[site->object];
-    shared = object.shared, name = object.name;
+    const Object& object = (*block.objects)[site->object];
+    if (object.shared) shared = &object;
     if (object.bytes >= 0 && (address < object.base || address + site->bytes > object.base + object.bytes)) {
-      out_of_bounds(*site, object.name, address - object.base, object.bytes, who(thread));
-      memset(s.harmless, 0, site->bytes < 4096 ? site->bytes : 4096);
-      return s.harmless;
+      report_out_of_bounds(*site, object.name, address - object.base, object.bytes, who(block, thread));
+      return instead(*site, address);
     }
-  } else if ((uintptr_t)address < 4096) {
-    out_of_bounds(*site, "null", (long long)(uintptr_t)address, 0, who(thread));
-    return s.harmless;
-  } else if (const Object* object = shared_object(address)) {
-    shared = true, name = object->name;
+  } else {
+    shared = shared_object(block, address);
+  }
+  if ((uintptr_t)address < 4096 || (uintptr_t)address >> 48) {
+    report_out_of_bounds(*site, (uintptr_t)address < 4096 ? "null" : "no memory", (long long)(uintptr_t)address, 0, who(block, thread));
+    return instead(*site, address);
   }
   if (!site->number) number_site(*site);
-  Record now;
-  unsigned long long counters = (unsigned long long)(epoch & 0x3fff) << 16 | (epoch >> 16 & 255) << 8 | (epoch >> 32 & 255);
-  now.who.bits = (unsigned long long)s.block.index << 40 | (unsigned long long)(thread & 1023) << 30 | counters;
-  now.site = (unsigned)site->number;
-  if (site->kind == Read && site->bytes == 4 && !((uintptr_t)address & 3) && known_read(s, (uintptr_t)address, now.who, shared))
-    return address;
-  touch_all((uintptr_t)address, now, *site, shared, name);
+  Moment now = position | (Moment)(thread & 1023) << thread_shift | (Moment)site->number;
+  bool word = site->bytes == 4 && !((uintptr_t)address & 3);
+  if (word && site->kind == Read) touch_word(block, address, now, Read, shared);
+  else if (word && site->kind == Write) touch_word(block, address, now, Write, shared);
+  else touch_all(block, address, *site, now, shared);
+  if (site->kind >= Atomic) order_atomic(block, now, address, site->kind);
   return address;
+}
+
+// A thread has passed a device-wide fence, a grid-wide barrier; `position` is the one behind it.
+void __loom_check_fence(void* block, int thread, unsigned long long position) {
+  order_fence(running(block).index, position | (Moment)(thread & 1023) << thread_shift);
+}
+void __loom_check_grid(void* block, unsigned long long position) {
+  std::vector<Moment>& passed = state().grids[running(block).index];
+  if (passed.empty() || passed.back() != position) passed.push_back(position);
 }
 
 // Memory that a thread has just got from malloc: who had it before does not matter.
 void __loom_check_fresh(char* memory, long long bytes) {
-  if (!memory) return;
-  for (uintptr_t address = (uintptr_t)memory, end = address + (uintptr_t)bytes; address < end;) {
-    Page& page = page_of(address >> page_bits);
-    page.cells[(address & (((uintptr_t)1 << page_bits) - 1)) >> page.shift] = Cell();
-    address = ((address >> page.shift) + 1) << page.shift;
-  }
+  if (memory) clear(memory, (size_t)bytes);
 }
 
-void* __loom_check_private(char* base, long long bytes, char* address, const Site* site, const char* name) {
-  if (address >= base && address + site->bytes <= base + bytes) return address;
-  out_of_bounds(*site, name, address - base, bytes, "a thread of block " + std::to_string(state().block.index));
-  return state().harmless;
-}
-
-// What was found since the last call, one JSON object per line; for callers that stay in the process.
-const char* __loom_check_take() {
-  static std::string text;
-  if (!the_state) return "";
-  State& s = state();
-  text.clear();
-  for (const std::string& finding : s.findings) text += finding + "\n";
-  s.findings.clear();
-  s.told.clear();
-  return text.c_str();
+void* __loom_check_outside(const void* block, char* base, long long bytes, char* address, const Site* site, const char* name) {
+  report_out_of_bounds(*site, name, address - base, bytes, "a thread of block " + std::to_string(running(block).index));
+  return instead(*site, address);
 }
 }

@@ -87,7 +87,8 @@ LOOM_ATOMIC_SCOPES(unsigned, atomicDec, (unsigned* p, unsigned v), (p, v))
 #define __nv_atomic_exchange(p, in, out, order, ...) __atomic_exchange(p, in, out, order)
 #define __nv_atomic_compare_exchange(p, e, d, weak, ok, bad, ...) __atomic_compare_exchange(p, e, d, weak, ok, bad)
 #define __nv_atomic_compare_exchange_n(p, e, d, weak, ok, bad, ...) __atomic_compare_exchange_n(p, e, d, weak, ok, bad)
-#define __nv_atomic_thread_fence(order, ...) __atomic_thread_fence(order)
+#define __nv_atomic_thread_fence(order, scope) \
+  ((scope) <= __NV_THREAD_SCOPE_CLUSTER ? __threadfence_block() : (order) == __ATOMIC_RELAXED ? (void)0 : __threadfence())
 
 #undef LOOM_ATOMIC_SCOPES
 #undef LOOM_ATOMIC_FETCH

@@ -90,7 +90,8 @@ static const int warpSize = 32;
 #define __syncthreads_or(predicate) __loom_syncthreads_or(predicate)
 LOOM_HOST_DEVICE void __syncwarp(unsigned mask = 0xffffffffu) { __loom_syncwarp(mask); }
 LOOM_HOST_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-LOOM_HOST_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+/* Threads of a block run on one core: no instruction is needed. The checker tells the scopes apart by the order. */
+LOOM_HOST_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 LOOM_HOST_DEVICE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
 /* ---- warp operations; the forms without _sync are those of CUDA 8 and speak for the whole warp */

@@ -1,0 +1,105 @@
+// What the parts of the checker share: when an access was, where a kernel's objects lie, and the shadow of memory.
+//
+// A moment is one 64-bit number:  interval : 30 | warp : 5 | fences : 3 | thread : 10 | site : 16
+// Intervals are numbered through the program: a block begins one, and so does each barrier that it passes. So "in this
+// block" and "in this launch" are comparisons with the number they began with, nothing is cleared between launches, and
+// equal intervals mean the same block between the same barriers. `warp` counts the __syncwarp that the thread has passed in
+// the interval (modulo 32), `fences` its device-wide fences (at most 7). instrument.py counts; the layout is known there.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace loom {
+bool owner_of(const void* p, const char** base, size_t* bytes);  // memory.cpp
+void check_divergent(const char* file, int line);
+
+namespace checking {
+using Moment = unsigned long long;
+constexpr int interval_shift = 34, warp_shift = 29, fences_shift = 26, thread_shift = 16;
+constexpr Moment one_interval = 1ull << interval_shift, position_mask = ~((1ull << fences_shift) - 1);
+constexpr Moment grid_intervals = 1ull << 18;  // kept for each block of a launch that has grid-wide barriers
+inline Moment interval(Moment m) { return m >> interval_shift; }
+inline Moment position(Moment m) { return m & position_mask; }  // interval, warp, fences
+inline unsigned warp_count(Moment m) { return (unsigned)(m >> warp_shift) & 31; }
+inline unsigned fence_count(Moment m) { return (unsigned)(m >> fences_shift) & 7; }
+inline unsigned thread(Moment m) { return (unsigned)(m >> thread_shift) & 1023; }
+inline unsigned site_number(Moment m) { return (unsigned)m & 0xffff; }
+inline bool same_thread(Moment a, Moment b) { return (((a ^ b) >> thread_shift) & 1023) == 0; }
+
+enum Kind { Read, Write, Atomic, VolatileRead, VolatileWrite };  // atomic loads and stores count as volatile ones
+inline bool reads_only(int kind) { return kind == Read || kind == VolatileRead; }
+inline bool writes_only(int kind) { return kind == Write || kind == VolatileWrite; }
+
+struct Site {  // written by instrument.py
+  const char* file;
+  const char* text;
+  int line, bytes, kind, object;
+  int number;  // in State::sites; 0: not yet there
+};
+
+// The last write to a word, and two reads since. The `fine` mark: its bytes have cells of their own.
+struct Cell {
+  Moment write, read[2];
+};
+constexpr Moment fine = ~0ull;
+
+// The shadow of 4 GiB of memory, as reserved address space. `quick` has a number per word (and per byte): what a
+// thread must look like to access it without telling anything new (touch.h), so that most accesses end after one comparison.
+struct Shadow {
+  char* base;
+  static constexpr size_t quick_bytes = 8ull << 30, byte_quick_bytes = 32ull << 30, cell_bytes = 24ull << 30, byte_cell_bytes = 96ull << 30;
+  static constexpr size_t byte_quick_at = quick_bytes, cells_at = byte_quick_at + byte_quick_bytes;
+  static constexpr size_t byte_cells_at = cells_at + cell_bytes, bytes = byte_cells_at + byte_cell_bytes;
+
+  Moment* quick(uint32_t low) const { return (Moment*)(base + (size_t)(low >> 2) * 8); }
+  Moment* byte_quick(uint32_t low) const { return (Moment*)(base + byte_quick_at + (size_t)low * 8); }
+  Cell* cell(uint32_t low) const { return (Cell*)(base + cells_at + (size_t)(low >> 2) * sizeof(Cell)); }
+  Cell* byte_cell(uint32_t low) const { return (Cell*)(base + byte_cells_at + (size_t)low * sizeof(Cell)); }
+};
+constexpr size_t shadow_count = 1 << 16;  // addresses have 48 bits
+
+struct Object {
+  const char *base = nullptr, *name = "";
+  long long bytes = -1;  // -1: unknown
+  bool shared = false, written = false;
+};
+
+struct Block {
+  Moment latest;  // its last interval; at offset 0, where instrumented code stores it
+  Moment start, size;  // its intervals
+  unsigned index;
+  std::vector<Object>* objects;
+};
+
+struct State {
+  char* shadows[shadow_count];  // of each 4 GiB; the empty one where nothing has been touched
+  std::vector<const Site*> sites{nullptr};
+  Moment next = one_interval, launch = one_interval;  // the next interval to give away; this launch's first
+  std::vector<Moment> starts;  // of the launch's blocks
+  std::vector<std::vector<Moment>> grids;  // by block: the intervals with which it passed grid-wide barriers
+  const char* kernel = "";
+  Block block;  // the one that runs
+  std::vector<Block*> kept;  // all blocks of a launch with grid-wide barriers
+  alignas(64) char harmless[4096];
+};
+extern State* the_state;  // from the first launch of an instrumented kernel on
+inline State& state() { return *the_state; }
+unsigned block_of(Moment m);
+
+// ---- order between blocks, and inside one without barriers (check_order.cpp)
+void order_launch();
+void order_fence(unsigned block, Moment after);
+void order_atomic(const Block& block, Moment now, const char* address, int kind);
+bool happens_before(Moment old, const Block& block, Moment now);
+
+// ---- findings (check_report.cpp)
+void report_race(Moment old, Moment now);
+void report_uninitialised(Moment now, const char* object);
+void report_out_of_bounds(const Site& site, const char* object, long long offset, long long bytes, const std::string& who);
+void report_divergent(const Site& site);
+void write_findings();
+std::string who(const Block& block, unsigned thread);
+}  // namespace checking
+}  // namespace loom
