@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from threadloom.cuda import entry, front, inline, link_host, semantics
+from threadloom.cuda import entry, front, inline, launch_effects, link_host, semantics
 from threadloom.cuda.cfg import parsing
 from threadloom.cuda.front import FrontIr, SourceOptions
 from threadloom.cuda.host_launches import with_launch_facts
 from threadloom.cuda.host_stubs import Stub, find_stubs
 from threadloom.cuda.kernel import SHARED_DYNAMIC, THREAD_LOCAL_CALLS
+from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
 from threadloom.errors import InternalError
 from threadloom.par.ops import I32, Alloca, Function, Global, Module, Parallel, Space
@@ -37,6 +38,7 @@ class DeviceUnit:
     lowered: Module
     stubs: tuple[Stub, ...]
     static_shared_bytes: dict[str, int] = field(default_factory=dict)
+    effects: dict[str, tuple[PointerEffect, ...]] = field(default_factory=dict)  # of kernels that may wait in batches
 
 
 def no_dump(name: str, text: str) -> None:
@@ -82,8 +84,11 @@ def lower_unit(
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)
-    shared = {f.name: static_shared_bytes(f) for f in raised.module.functions if f.name in raised.kernels}
-    return DeviceUnit(raised, lowered, stubs, shared)
+    original = {f.name: f for f in raised.module.functions if f.name in raised.kernels}
+    shared = {name: static_shared_bytes(f) for name, f in original.items()}
+    known = {stub.kernel: launch_effects.launch_effects(original[stub.kernel], raised.module, lowered, stub)
+             for stub in stubs}  # fmt: skip
+    return DeviceUnit(raised, lowered, stubs, shared, {k: e for k, e in known.items() if not isinstance(e, str)})
 
 
 def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes:
@@ -107,7 +112,11 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
     hosted = link_host.host_variables(ir.host, unit.lowered.globals)
     statics = link_host.internal_variables(ir.host, shared + hosted)
     text = device_text(unit, shared, hosted, options, dump)
-    records = tuple(link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, 1024) for stub in unit.stubs)
+    effects = {} if launch_effects.NAME in options.without or options.check else unit.effects
+    records = tuple(
+        link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, 1024, effects.get(stub.kernel))
+        for stub in unit.stubs
+    )
     host_text = link_host.share_variables(ir.host, shared)
     host_text = link_host.export_variables(host_text, hosted)
     host_text += "\n" + link_host.declared_sizes(records)

@@ -12,10 +12,10 @@ compared before and after each pass; reasons are those that passes gave to `decl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from threadloom.cuda import compile_unit, front
+from threadloom.cuda import compile_unit, front, launch_effects
 from threadloom.cuda.front import SourceOptions
 from threadloom.cuda.kernel import APART, GENERAL, LAUNCHED, is_kernel
 from threadloom.cuda.lower import pipeline as lower
@@ -83,6 +83,7 @@ KINDS = (
     "dead store",
     "hoisted",
     "warp",
+    "batched",
     "declined",
 )
 
@@ -90,8 +91,26 @@ KINDS = (
 def explain(path: str, options: SourceOptions | None = None) -> list[Explained]:
     """What happens to every kernel of the CUDA file `path`."""
     ir = front.compile_source(path, options or SourceOptions())
-    raised, _ = compile_unit.raise_unit(ir)
-    return explain_module(raised.module, raised.kernels)
+    raised, stubs = compile_unit.raise_unit(ir)
+    lowered = lower.lower(raised.module).module
+    launched = {
+        stub.kernel: launch_effects.launch_effects(_function(raised.module, stub.kernel), raised.module, lowered, stub)
+        for stub in stubs
+    }
+    return [_with_launches(one, launched[one.kernel]) for one in explain_module(raised.module, raised.kernels)]
+
+
+def _with_launches(one: Explained, effects: object) -> Explained:
+    """Whether launches of the kernel wait in batches, told at the kernel's own line."""
+    if isinstance(effects, str):
+        remark = Remark("declined", one.loc, f"{launch_effects.NAME}: {effects}")
+    else:
+        remark = Remark("batched", one.loc, "launches wait for one another only where one writes what the other uses")
+    return replace(one, remarks=_ordered((*one.remarks, remark)))
+
+
+def _ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: (remark.line, KINDS.index(remark.kind))))
 
 
 def explain_module(module: Module, kernels: Sequence[str]) -> list[Explained]:
@@ -123,8 +142,8 @@ def _version(specialized: Result, kernel: str, name: str) -> Explained:
     result = run_passes(start, passes, hook=watch.step)
     declined = [*_declined(specialized, function), *_declined(result, function)]
     remarks = [*watch.remarks, *_stays(result, function), *declined]
-    ordered = sorted(dict.fromkeys(remarks), key=lambda remark: (remark.line, KINDS.index(remark.kind)))
-    return Explained(kernel, _when(specialized.module, kernel, name), function.loc, tuple(ordered), watch.kept_bytes)
+    when = _when(specialized.module, kernel, name)
+    return Explained(kernel, when, function.loc, _ordered(remarks), watch.kept_bytes)
 
 
 def _alone(module: Module, name: str) -> Module:

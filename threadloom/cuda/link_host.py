@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from threadloom.cuda.host_stubs import Stub
+from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.par.ops import Global
 from threadloom.par.printing import quoted, type_text
 from threadloom.par.result_types import size_bytes
@@ -29,6 +30,7 @@ class KernelRecord:
     stub: Stub
     entry: str
     max_threads: int
+    effects: tuple[PointerEffect, ...] | None = None  # None: its launches never wait in a batch
 
 
 def share_variables(host_ir: str, variables: tuple[Global, ...]) -> str:
@@ -87,7 +89,7 @@ def registration_ir(kernels: tuple[KernelRecord, ...], variables: tuple[Global, 
     records = [_kernel_record(index, kernel, lines) for index, kernel in enumerate(kernels)]
     slots = [_variable_record(index, variable, lines) for index, variable in enumerate(variables)]
     lines += [
-        _table("loom.kernels", "{ ptr, ptr, ptr, ptr, ptr, i32, i32 }", records),
+        _table("loom.kernels", "{ ptr, ptr, ptr, ptr, ptr, i32, i32, ptr, i32 }", records),
         _table("loom.variables", "{ ptr, ptr, i64 }", slots),
         "define internal void @loom.register() {",
         f"  call void @{REGISTER}(ptr @loom.kernels, i32 {len(records)}, ptr @loom.variables, i32 {len(slots)}, "
@@ -135,8 +137,18 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
     return (
         f"{{ ptr {quoted('@', kernel.stub.name)}, ptr {quoted('@', kernel.entry)}, ptr @loom.kernel.name.{index}, "
         f"ptr @loom.kernel.bytes.{index}, ptr {quoted('@', STATIC_PREFIX + kernel.stub.kernel)}, i32 {len(sizes)}, "
-        f"i32 {kernel.max_threads} }}"
+        f"i32 {kernel.max_threads}, {_effects(index, kernel, lines)} }}"
     )
+
+
+def _effects(index: int, kernel: KernelRecord, lines: list[str]) -> str:
+    """The last two fields: the table of effects and its length, -1 where they are not known."""
+    if not kernel.effects:
+        return f"ptr null, i32 {-1 if kernel.effects is None else 0}"
+    numbers = [n for e in kernel.effects for n in (e.argument, e.offset_bytes, int(e.reads), int(e.writes))]
+    listed = ", ".join(f"i32 {number}" for number in numbers)
+    lines.append(f"@loom.kernel.effects.{index} = internal constant [{len(numbers)} x i32] [{listed}]")
+    return f"ptr @loom.kernel.effects.{index}, i32 {len(kernel.effects)}"
 
 
 def _variable_record(index: int, variable: Global, lines: list[str]) -> str:

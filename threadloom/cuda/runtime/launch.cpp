@@ -48,34 +48,27 @@ cudaError_t check(const Kernel* kernel, const dim3& grid, const dim3& block, siz
   return cudaSuccess;
 }
 
-// The arguments of a launch that runs later, copied.
-struct SavedArguments {
-  std::vector<char> bytes;
-  std::vector<void*> pointers;
+}  // namespace
 
-  SavedArguments(const Kernel& kernel, void** arguments) {
-    std::vector<size_t> offsets;
-    size_t total = 0;
-    for (int i = 0; i < kernel.arguments; ++i) {
-      offsets.push_back(total);
-      total += (kernel.argument_bytes[i] + 15) & ~15;
-    }
-    bytes.resize(total + 1);
-    for (int i = 0; i < kernel.arguments; ++i) {
-      memcpy(bytes.data() + offsets[i], arguments[i], kernel.argument_bytes[i]);
-      pointers.push_back(bytes.data() + offsets[i]);
-    }
+void SavedArguments::save(const Kernel& kernel, void** arguments) {
+  size_t total = 0;
+  for (int i = 0; i < kernel.arguments; ++i) total += ((size_t)kernel.argument_bytes[i] + 15) & ~(size_t)15;
+  bytes.resize(total + 1);
+  pointers.clear();
+  char* place = bytes.data();
+  for (int i = 0; i < kernel.arguments; ++i) {
+    memcpy(place, arguments[i], (size_t)kernel.argument_bytes[i]);
+    pointers.push_back(place);
+    place += ((size_t)kernel.argument_bytes[i] + 15) & ~(size_t)15;
   }
-};
+}
 
-void run(const Kernel& kernel, void** arguments, const Geometry& geometry) {
+void run_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry) {
   if (!profiling()) return kernel.entry(arguments, &geometry);
   Clock::time_point start = Clock::now();
   kernel.entry(arguments, &geometry);
   profile_kernel(kernel.name, start);
 }
-
-}  // namespace
 
 const Kernel* find_kernel(const void* stub) {
   Tables& all = tables();
@@ -103,9 +96,11 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   const Kernel* kernel = find_kernel(stub);
   if (cudaError_t error = check(kernel, grid, block, shared_bytes)) return failed(error);
   Geometry geometry{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (unsigned)shared_bytes};
-  if (runs_at_once(stream)) return result(enqueue(stream, [&] { run(*kernel, arguments, geometry); }));
-  auto saved = std::make_shared<SavedArguments>(*kernel, arguments);
-  return result(enqueue(stream, [=] { run(*kernel, saved->pointers.data(), geometry); }));
+  if (may_postpone(stream) && postpone(*kernel, arguments, geometry)) return cudaSuccess;
+  if (runs_at_once(stream)) return result(enqueue(stream, [&] { run_kernel(*kernel, arguments, geometry); }));
+  auto saved = std::make_shared<SavedArguments>();
+  saved->save(*kernel, arguments);
+  return result(enqueue(stream, [=] { run_kernel(*kernel, saved->pointers.data(), geometry); }));
 }
 
 }  // namespace loom

@@ -28,6 +28,7 @@ const char* const file = getenv("LOOM_PROFILE");
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 void write() {
+  run_postponed();
   FILE* out = fopen(file, "w");
   if (!out) return;
   Profile& all = profile();
@@ -59,6 +60,13 @@ void profile_kernel(const char* name, Clock::time_point start) {
   Total& total = all.kernels[name];
   ++total.calls;
   total.seconds += seconds(end - start);
+}
+
+void profile_end() {
+  if (!profiling()) return;
+  Profile& all = profile();
+  std::lock_guard<std::mutex> guard(all.mutex);
+  all.last = Clock::now();
 }
 
 void profile_copy(Clock::time_point start) {

@@ -8,6 +8,7 @@ using Clock = std::chrono::steady_clock;
 bool profiling();
 void profile_kernel(const char* name, Clock::time_point start);
 void profile_copy(Clock::time_point start);
+void profile_end();  // all kernels so far have ended
 
 // Runs `work`, a copy or a fill of memory.
 template <class F> void timed_copy(const F& work) {

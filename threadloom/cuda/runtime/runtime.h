@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace loom {
 
@@ -20,6 +21,8 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 cudaError_t enqueue_and_wait(cudaStream_t stream, std::function<void()> work);  // for work on memory of the caller
 bool runs_at_once(cudaStream_t stream);
 bool is_stream(cudaStream_t stream);
+bool may_postpone(cudaStream_t stream);  // whether this is the default stream of a program that runs as usual
+bool streams_idle();  // of those that the default stream waits for
 void wait_for_streams();  // all of them, as cudaDeviceSynchronize does
 
 // ---- kernels: what the compiler registers for each (threadloom/cuda/link_host.py writes these tables)
@@ -31,6 +34,12 @@ struct Kernel {
   const int* static_shared_bytes;
   int arguments;
   int max_threads;
+  const struct Effect* effects;  // on the memory that pointers among the arguments lead to
+  int effect_count;              // -1: what it does is not known that well, so it never waits in a batch
+};
+struct Effect {
+  int argument, offset;  // where the pointer lies
+  int reads, writes;
 };
 struct Geometry {
   unsigned grid[3], block[3], shared_bytes;
@@ -45,6 +54,18 @@ const Kernel* find_kernel_by_name(const char* name);
 const Variable* find_variable(const void* address);
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream);
 
+// The arguments of a launch that runs later, copied.
+struct SavedArguments {
+  std::vector<char> bytes;
+  std::vector<void*> pointers;
+  void save(const Kernel& kernel, void** arguments);
+};
+void run_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry);
+
+// ---- batches (batch.cpp): launches that wait until something could see what they did
+bool postpone(const Kernel& kernel, void** arguments, const Geometry& geometry);  // false: it must run now
+void run_postponed();
+
 // ---- devices
 const cudaDeviceProp& properties();
 extern int architecture;  // __CUDA_ARCH__ of the newest registered code: the device claims to be one of those
@@ -52,5 +73,6 @@ constexpr size_t max_shared_bytes = 232448;  // what the largest device offers a
 
 // ---- memory
 void copy_3d(const cudaMemcpy3DParms& p);
+const char* device_allocation(const void* p);  // the start of the cudaMalloc that `p` lies in, or null
 
 }  // namespace loom

@@ -85,6 +85,7 @@ bool serial() {
 // Streams that have been used, without those that do not wait for the default stream where `blocking` says so.
 void wait_for(bool blocking) {
   if (Queue::inside()) return;
+  run_postponed();
   std::vector<CUstream_st*> streams;
   {
     std::lock_guard<std::mutex> guard(live().mutex);
@@ -97,6 +98,15 @@ void wait_for(bool blocking) {
 
 void wait_for_streams() { wait_for(false); }
 
+bool streams_idle() {
+  std::lock_guard<std::mutex> guard(live().mutex);
+  for (CUstream_st* stream : live().streams)
+    if (!(stream->flags & cudaStreamNonBlocking) && !stream->queue.idle()) return false;
+  return true;
+}
+
+bool may_postpone(cudaStream_t stream) { return resolve(stream) == &live().standard && !Queue::inside() && !serial(); }
+
 bool runs_at_once(cudaStream_t stream) {
   CUstream_st* known = resolve(stream);
   return !known || (!known->capture && (known == &live().standard || Queue::inside() || serial()));
@@ -105,6 +115,7 @@ bool runs_at_once(cudaStream_t stream) {
 cudaError_t enqueue(cudaStream_t stream, Work work) {
   CUstream_st* known = resolve(stream);
   if (!known) return cudaErrorInvalidResourceHandle;
+  if (!Queue::inside()) run_postponed();
   if (known->capture) {
     known->capture->add(std::move(work));
   } else if (runs_at_once(stream)) {
@@ -164,10 +175,8 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (!known) return failed(cudaErrorInvalidResourceHandle);
   if (device_error() != cudaSuccess) return result(device_error());
   if (known != &live().standard) return known->queue.idle() ? cudaSuccess : cudaErrorNotReady;
-  std::lock_guard<std::mutex> guard(live().mutex);
-  for (CUstream_st* other : live().streams)
-    if (!(other->flags & cudaStreamNonBlocking) && !other->queue.idle()) return cudaErrorNotReady;
-  return cudaSuccess;
+  run_postponed();
+  return streams_idle() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   CUstream_st* known = resolve(stream);

@@ -173,6 +173,8 @@ struct KernelRecord {
   const int* argument_bytes;
   const int* static_shared_bytes;
   int arguments, max_threads;
+  const void* effects;
+  int effect_count;
 };
 extern "C" void __loom_register(const KernelRecord* kernels, int kernel_count, const void* variables, int variable_count, int arch);
 
@@ -180,7 +182,7 @@ template <class... A> struct Kernel {
   template <void (*kernel)(A...)> static KernelRecord record(const char* name, int shared_bytes) {
     static const int bytes[] = {(int)sizeof(A)..., 0};
     static const int shared = shared_bytes;
-    return {(const void*)kernel, entry<kernel>, name, bytes, &shared, (int)sizeof...(A), 1024};
+    return {(const void*)kernel, entry<kernel>, name, bytes, &shared, (int)sizeof...(A), 1024, nullptr, -1};
   }
   template <void (*kernel)(A...)> static void entry(void** arguments, const unsigned* g) {
     Launch how(dim3(g[0], g[1], g[2]), dim3(g[3], g[4], g[5]), g[6]);

@@ -1,0 +1,132 @@
+// Launches of the default stream wait here until a call could see what they did, and then run in one parallel region
+// (the paper's fusion of regions, and their hoisting out of the host's loops around launches). Between two of them the
+// workers meet only if one writes an allocation that the other uses; else whoever is done with its share goes on.
+//
+// That is no more than a GPU does: a launch returns at once there, too. It is done for kernels whose every access goes
+// through pointers among their arguments (threadloom/cuda/launch_effects.py), and where those lead to memory of
+// cudaMalloc, which the host cannot look at without a call of ours.
+#include "profile.h"
+#include "runtime.h"
+#include "team.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+extern "C" int __loom_max_threads();  // parallel.cpp
+
+namespace loom {
+namespace {
+// Filled anew for each launch, so that no memory has to be asked for.
+struct Postponed {
+  const Kernel* kernel = nullptr;
+  SavedArguments arguments;
+  Geometry geometry;
+  std::vector<const char*> reads, writes;  // allocations
+
+  bool fill(const Kernel& launched, void** values, const Geometry& shape) {
+    kernel = &launched;
+    geometry = shape;
+    reads.clear();
+    writes.clear();
+    for (int i = 0; i < launched.effect_count; ++i) {
+      const Effect& effect = launched.effects[i];
+      const void* p = *(const void**)((const char*)values[effect.argument] + effect.offset);
+      if (!p) continue;
+      const char* allocation = device_allocation(p);
+      if (!allocation) return false;
+      if (effect.reads) reads.push_back(allocation);
+      if (effect.writes) writes.push_back(allocation);
+    }
+    arguments.save(launched, values);
+    return true;
+  }
+  void run() { run_kernel(*kernel, arguments.pointers.data(), geometry); }
+};
+struct Launches {
+  std::vector<Postponed> all;
+  size_t count = 0;
+
+  Postponed& next() {
+    if (count == all.size()) all.emplace_back();
+    return all[count];
+  }
+};
+struct Waiting {
+  std::mutex mutex;    // of what waits
+  std::mutex running;  // one batch after another
+  Launches launches, batch;
+};
+Waiting& waiting() {
+  static Waiting* all = new Waiting;
+  return *all;
+}
+constexpr size_t most_launches = 256;
+
+bool meet(const std::vector<const char*>& some, const std::vector<const char*>& others) {
+  return std::any_of(some.begin(), some.end(), [&](const char* one) { return std::find(others.begin(), others.end(), one) != others.end(); });
+}
+
+// What the team has not waited for yet.
+struct InFlight {
+  std::vector<const char*> reads, writes;
+
+  void clear() {
+    reads.clear();
+    writes.clear();
+  }
+  bool conflicts(const Postponed& next) const { return meet(next.writes, reads) || meet(next.writes, writes) || meet(next.reads, writes); }
+  void add(const Postponed& next) {
+    reads.insert(reads.end(), next.reads.begin(), next.reads.end());
+    writes.insert(writes.end(), next.writes.begin(), next.writes.end());
+  }
+};
+
+void run_all(Launches& launches) {
+  with_team([&] {
+    InFlight before;
+    for (size_t i = 0; i < launches.count; ++i) {
+      Postponed& next = launches.all[i];
+      if (before.conflicts(next)) {
+        join_team();
+        before.clear();
+      }
+      before.add(next);
+      next.run();
+    }
+  });
+  profile_end();
+}
+}  // namespace
+
+bool postpone(const Kernel& kernel, void** arguments, const Geometry& geometry) {
+  if (kernel.effect_count < 0 || __loom_max_threads() < 2 || !streams_idle()) return false;
+  // What has been issued is done before the program ends, and before the OpenMP runtime is: it started above, so ends later.
+  static const int drained = atexit(run_postponed);
+  (void)drained;
+  std::unique_lock<std::mutex> guard(waiting().mutex);
+  Launches& launches = waiting().launches;
+  if (!launches.next().fill(kernel, arguments, geometry)) return false;
+  bool full = ++launches.count == most_launches;
+  guard.unlock();
+  if (full) run_postponed();
+  return true;
+}
+
+void run_postponed() {
+  static thread_local bool inside = false;
+  if (inside) return;
+  inside = true;
+  std::lock_guard<std::mutex> turn(waiting().running);  // also where another thread's batch runs just now
+  Launches& batch = waiting().batch;
+  batch.count = 0;
+  {
+    std::lock_guard<std::mutex> guard(waiting().mutex);
+    std::swap(waiting().launches, batch);
+  }
+  if (batch.count == 1)
+    batch.all[0].run();
+  else if (batch.count)
+    run_all(batch);
+  inside = false;
+}
+}  // namespace loom
