@@ -19,6 +19,7 @@ FAMILIES = {
     "tiles-first": "another tile was chosen before any order (policy `decoupled`)",
     "kept": "what a walk along an axis keeps cannot be filled by the copy engine",
     "no-schedule": "no order of the sTasks fits the buffers",
+    "unproved": "the checker refuses what was scheduled",
     "resource": "a unit cannot hold the work",
     "recurrence": "a cycle of dependences cannot be satisfied",
 }

@@ -135,7 +135,7 @@ def plan(
     if not scheduled:
         raise _nowhere(contexts[0].graph, machine, rejected)
     scheduled.sort(key=lambda c: c.predicted_ns)
-    program = _best_program(scheduled, policy, rejected) or _serial_program(fitting, scheduled, rejected)
+    program = _best_program(scheduled, policy, rejected) or _serial_program(fitting, scheduled, policy, rejected)
     if program is None:
         raise InternalError(f"no plan of {contexts[0].graph.kernel.name} for {machine.name} could be proved")
     counts = Counts(total, len(fitting), len(scheduled), max(order_count(c.graph) for c in contexts))
@@ -166,14 +166,16 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
     return None
 
 
-def _serial_program(fitting: list[Candidate], scheduled: list[Candidate], rejected: list[Rejected]) -> SProgram | None:
+def _serial_program(
+    fitting: list[Candidate], scheduled: list[Candidate], policy: str | Scheduler, rejected: list[Rejected]
+) -> SProgram | None:
     """Where no pipelined plan was proved: the first partition whose plan without overlap is."""
     for made in sorted(fitting, key=lambda c: c.floor_ns)[:MOST_SCHEDULED]:
         planned = schedule(made, one_after_the_other)
         if not isinstance(planned, Rejected):
             planned.simulated_ns = 0.0
             scheduled.append(planned)
-            if (program := _best_program(scheduled, one_after_the_other, rejected)) is not None:
+            if (program := _best_program(scheduled, policy, rejected)) is not None:
                 return program
     return None
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from html import escape
 
 from threadloom.sched.timeline import Bar, MemoryCurve, Row, Timeline, lanes
-from threadloom.sched.timeline_text import beginning, cycles_text, duration, kib, nice_step, stall_totals, task_letters
+from threadloom.sched.timeline_text import beginning, bound_text, cycles_text, duration, kib, nice_step, stall_totals, task_letters
 
 # One hue per iteration modulo 8, readable with black text; distinct also to most colour-blind eyes when side by side.
 ITERATIONS = ("#8ec1ea", "#f6b26b", "#93d1a5", "#e79cb8", "#c3b1e8", "#f3d86b", "#7fd0cf", "#d9a88a")
@@ -75,6 +75,8 @@ class _Drawing:
         self.letters = task_letters(shown)
         self.inner = max((bar.loop for bar in timeline.bars), default=0)
         self.abbreviated: set[str] = set()
+        self.named: set[str] = set()
+        self.visible = {bar.task for bar in shown.bars if self._is_visible(bar)}
         self.issuers: dict[tuple[str, str], list[str]] = {}
         for bar in (b for b in timeline.bars if self._is_visible(b)):
             peers = self.issuers.setdefault((bar.row, bar.task), [])
@@ -153,8 +155,7 @@ class _Drawing:
         letter = self.letters[bar.task]
         for label in (f"{bar.task} {bar.instance}", f"{letter}{bar.instance}", letter):
             if len(label) * CHARACTER + 4 <= wide:
-                if not label.startswith(bar.task):
-                    self.abbreviated.add(bar.task)
+                (self.named if label.startswith(bar.task) else self.abbreviated).add(bar.task)
                 return label
         return ""
 
@@ -217,7 +218,7 @@ class _Drawing:
         while at <= end:
             x = self.x(at)
             grid.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 4:.1f}" y2="{self.y:.1f}"/>')
-            grid.append(_text(x, top - 8, cycles_text(at), "tick", "middle"))
+            grid.append(_text(x, top - 8, cycles_text(at, end), "tick", "middle"))
             at += step
         grid.append(_text(LEFT - 8, top - 8, "cycles", "tick", "end"))
         return grid
@@ -231,7 +232,7 @@ class _Drawing:
         if full.ii_cycles:
             tightest = max(full.bounds_cycles, key=lambda bound: bound[1], default=None)
             text = f"ii {cycles_text(full.ii_cycles)} cycles"
-            about.append(text + (f" (bound {cycles_text(tightest[1])}: {tightest[0]})" if tightest else ""))
+            about.append(text + (f" (bound {cycles_text(tightest[1])}: {bound_text(tightest[0])})" if tightest else ""))
         yield _text(14, 24, full.title, "title")
         yield _text(14, 41, ", ".join(about), "sub")
 
@@ -249,15 +250,19 @@ class _Drawing:
                 self.parts.append(_text(x + 7, self.y + 9.6, str(number), "label", "middle"))
                 x += 17
             x += 14
-        self.parts.append(f'<rect class="wait" x="{x:.0f}" y="{self.y:.0f}" width="22" height="12" rx="2"/>')
-        self.parts.append(_text(x + 27, self.y + 10, "waits", "sub"))
-        x += 74
+        if self.shown.stalls:
+            self.parts.append(f'<rect class="wait" x="{x:.0f}" y="{self.y:.0f}" width="22" height="12" rx="2"/>')
+            self.parts.append(_text(x + 27, self.y + 10, "waits", "sub"))
+            x += 74
         if self.shown.memory:
             self.parts.append(f'<line class="cap" x1="{x:.0f}" x2="{x + 22:.0f}" y1="{self.y + 6}" y2="{self.y + 6}"/>')
             self.parts.append(_text(x + 27, self.y + 10, "capacity", "sub"))
             x += 96
         x = self._peers(x)
         short = [f"{self.letters[t]} {t}" for t in self.letters if t in self.abbreviated]
+        narrow = [t for t in self.letters if t in self.visible - self.abbreviated - self.named]
+        if narrow:
+            short.append("too narrow for names: " + " ".join(narrow))
         line, room = "", (self.width - RIGHT - x) / 6.0
         for item in short:
             if len(line) + len(item) + 3 > room and line:
@@ -291,7 +296,7 @@ class _Drawing:
         notes = [f"{row} waits {cycles_text(cycles)} cycles for {reason}" for (row, reason), cycles in totals.items()][
             :MOST_STALLS
         ]
-        notes += [f"rejected {r.count} x {r.what}: {r.reason}" for r in self.full.rejected[:MOST_REJECTED]]
+        notes += [f"{r.count} {r.what} rejected: {r.reason}" for r in self.full.rejected[:MOST_REJECTED]]
         notes += [self.full.note] if self.full.note else []
         for note in notes:
             self.y += 15

@@ -163,14 +163,20 @@ def _memory(timeline: Timeline, margin: int, columns: int) -> list[str]:
 
 def kib(size_bytes: int) -> str:
     for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size_bytes >= 10 * size:
+        if size_bytes >= 10 * size or (size_bytes >= size and size_bytes % size == 0):
             return f"{size_bytes / size:.0f} {unit}"
     return f"{size_bytes} bytes"
 
 
-def cycles_text(cycles: float) -> str:
-    """1500, 2.5 M: millions where there are many."""
-    return f"{cycles / 1e6:.4g} M" if cycles >= 1e6 else f"{cycles:.0f}"
+def cycles_text(cycles: float, largest: float = 0.0) -> str:
+    """1500, 2.5 M: millions where there are many, or where they stand beside a `largest` that has."""
+    return f"{cycles / 1e6:.4g} M" if cycles and max(cycles, largest) >= 1e6 else f"{cycles:.0f}"
+
+
+def bound_text(name: str) -> str:
+    """A lower bound of an initiation interval by name: resource:role:core -> core, recurrence -> recurrence."""
+    kind, _, which = name.partition(":")
+    return which.removeprefix("role:").replace("@", " of ") if kind in ("resource", "memory") and which else kind
 
 
 def stall_totals(timeline: Timeline) -> list[tuple[str, str, float]]:
@@ -190,4 +196,4 @@ def _stalls(timeline: Timeline) -> list[str]:
 
 
 def _rejected(timeline: Timeline) -> list[str]:
-    return [f"  rejected {r.count} x {r.what}: {r.reason}" for r in timeline.rejected]
+    return [f"  {r.count} {r.what} rejected: {r.reason}" for r in timeline.rejected]

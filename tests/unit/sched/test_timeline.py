@@ -100,7 +100,7 @@ def test_text_names_rows_waits_memory_and_rejections(gemm):
     for row in ("producer", "worker0", "worker1", "tma", "tc", "vec"):
         assert f"\n{row}" in text
     assert "waits" in text and "load_a -> dot over a" in text
-    assert "rejected 12 x m=512: accumulator does not fit" in text
+    assert "12 m=512 rejected: accumulator does not fit" in text
     assert "KiB of 227 KiB" in text
     assert "\x1b[" not in text and "\x1b[1;38;5;" in render_text(gemm, color=True)
 

@@ -39,7 +39,7 @@ def test_svg_draws_every_bar_and_wait(gemm):
     titles = [t.text for t in root.iter(f"{SVG}title")]
     assert any("worker0 waits: dependence: load_a -> dot over a" in t for t in titles)
     words = " ".join(t.text for t in root.iter(f"{SVG}text"))
-    for word in ("gemm <A & B>", "producer", "worker1", "tma", "smem", "ii 1024", "rejected 3 x tiles: too <large>"):
+    for word in ("gemm <A & B>", "producer", "worker1", "tma", "smem", "ii 1024", "3 tiles rejected: too <large>"):
         assert word in words
 
 
