@@ -11,7 +11,16 @@ from collections.abc import Iterable
 from html import escape
 
 from threadloom.sched.timeline import Bar, MemoryCurve, Row, Timeline, lanes
-from threadloom.sched.timeline_text import beginning, bound_text, cycles_text, duration, kib, nice_step, stall_totals, task_letters
+from threadloom.sched.timeline_text import (
+    beginning,
+    bound_text,
+    cycles_text,
+    duration,
+    kib,
+    nice_step,
+    stall_totals,
+    task_letters,
+)
 
 # One hue per iteration modulo 8, readable with black text; distinct also to most colour-blind eyes when side by side.
 ITERATIONS = ("#8ec1ea", "#f6b26b", "#93d1a5", "#e79cb8", "#c3b1e8", "#f3d86b", "#7fd0cf", "#d9a88a")
