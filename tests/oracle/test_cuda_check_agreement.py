@@ -248,7 +248,9 @@ def runtime() -> ctypes.CDLL:
     return ctypes.CDLL(str(runtime_library.folder() / "libcudart.so"))
 
 
-def _compiled_findings(module: Module, runtime: ctypes.CDLL) -> set[tuple[str, tuple[int, ...]]]:
+def _compiled_findings(
+    module: Module, runtime: ctypes.CDLL, geometry: tuple[int, ...] = GEOMETRY
+) -> set[tuple[str, tuple[int, ...]]]:
     lowered = lower(module, check=True).module
     x, out = np.zeros(128, np.int32), np.zeros(128, np.int32)
     found: set[tuple[str, tuple[int, ...]]] = set()
@@ -264,7 +266,7 @@ def _compiled_findings(module: Module, runtime: ctypes.CDLL) -> set[tuple[str, t
     before = openmp.threads()
     openmp.set_threads(1)
     try:
-        kernel(x.ctypes.data, out.ctypes.data, 3, *GEOMETRY)
+        kernel(x.ctypes.data, out.ctypes.data, 3, *geometry)
     finally:
         openmp.set_threads(before)
     take = ctypes.CFUNCTYPE(ctypes.c_char_p)(ctypes.cast(runtime["__loom_check_take"], ctypes.c_void_p).value)
@@ -274,9 +276,9 @@ def _compiled_findings(module: Module, runtime: ctypes.CDLL) -> set[tuple[str, t
     return found
 
 
-def _interpreted_findings(module: Module) -> set[tuple[str, tuple[int, ...]]]:
+def _interpreted_findings(module: Module, geometry: tuple[int, ...] = GEOMETRY) -> set[tuple[str, tuple[int, ...]]]:
     x, out = np.zeros(128, np.int32), np.zeros(128, np.int32)
-    found = check_interpreted(module, "k", [x, out, 3], GEOMETRY)
+    found = check_interpreted(module, "k", [x, out, 3], geometry)
     return {(one.kind, tuple(sorted(loc.line for loc in one.locs))) for one in found}
 
 
@@ -292,3 +294,12 @@ def test_the_engines_agree(case: str, runtime: ctypes.CDLL) -> None:
     module = _module(body)
     assert _causes(_interpreted_findings(module)) == expected
     assert _causes(_compiled_findings(module, runtime)) == expected
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_proof_for_flat_blocks_does_not_hold_for_deep_ones(depth: int, runtime: ctypes.CDLL) -> None:
+    module = _module("store i32 1, ptr %s")
+    expected = {("race", (10, 10))} if depth == 2 else set()
+    geometry = (2, 1, 1, 32, 1, depth, 0)
+    assert _interpreted_findings(module, geometry) == expected
+    assert _compiled_findings(module, runtime, geometry) == expected

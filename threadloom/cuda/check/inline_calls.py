@@ -7,8 +7,9 @@ the word without telling the checker anything new:
     position | 2t + 2   thread t may read
     position | 2t + 3   thread t may read and write (it has written the word since the last barrier)
 
-where a position is the interval between barriers, the thread's __syncwarp and its fences. All else goes to the runtime.
-The functions are par text and so work wherever the kernels do.
+On a shared array that is disjoint (disjoint.py) it is the position at which the block began, once the word has been
+written. A position is the interval between barriers, the thread's __syncwarp and its fences. All else goes to the
+runtime. The functions are par text and so work wherever the kernels do.
 """
 
 from __future__ import annotations
@@ -25,25 +26,28 @@ SIZES = (*_BYTES, *_WORDS)
 SHADOW_BITS = 32  # a shadow is that of 4 GiB
 _BYTE_QUICK_AT = 8 << 30  # in a shadow, behind the quick numbers of words
 
+_OBJECT = ", ptr %base, i64 %extent, ptr %quick"
 _ARGUMENTS = "ptr %block, i32 %thread, i64 %position, i64 %own, ptr %address, ptr %site"
 _SLOW = f"call ptr @{CHECK_ACCESS}(ptr %block, i32 %thread, i64 %position, ptr %address, ptr %site)"
 
 
 def name(kind: str, bytes_: int) -> str:
-    """kind: read, write: of a known object; find-read, find-write: of any; bounds: of an object nobody writes."""
+    """kind: read, write: of a known object; find-read, find-write: of any; bounds: of an object nobody writes;
+    disjoint-read, disjoint-write: of a disjoint array, if the launch is as the proof wants it."""
     return f"__loom_check_{kind.replace('-', '_')}_{bytes_}"
 
 
 def definitions(names: set[str]) -> tuple[Function, ...]:
     """Those functions, for a module that calls them, and the declarations that they need."""
+    names = names | {one.replace("disjoint_", "") for one in names}  # those fall back on the general ones
     texts = [_text(kind, bytes_) for kind in _BODIES for bytes_ in SIZES if name(kind, bytes_) in names]
     texts += [_PASSED] * (CHECK_PASSED in names) + [_PRIVATE] * (CHECK_PRIVATE in names)
     return parse("\n".join((_DECLARATIONS, *texts)), "inline_calls.par").functions
 
 
 def _text(kind: str, bytes_: int) -> str:
-    extra = "" if kind.startswith("find") else ", ptr %base, i64 %extent, ptr %quick"
-    extra = ", ptr %shadows" if kind.startswith("find") else extra + ", i1 %watch" * (kind == "bounds")
+    extra = ", ptr %shadows" if kind.startswith("find") else _OBJECT + ", i1 %watch" * (kind == "bounds")
+    extra += ", i1 %proved, i64 %start" * kind.startswith("disjoint")
     head = f"define ptr @{name(kind, bytes_)}({_ARGUMENTS}{extra}) alwaysinline nounwind"
     return f"{head} {{\n{_BODIES[kind](bytes_)}\n}}"
 
@@ -79,11 +83,11 @@ def _compared(bytes_: int, writes: bool) -> str:
     return "\n".join(lines) + f"\n    yield i1 %known.{last}"
 
 
-def _end(known: str = "%known") -> str:
-    return f"""  %result = if i1 {known} {{
+def _end(otherwise: str = "") -> str:
+    return f"""  %result = if i1 %known {{
     yield ptr %address
   }} else {{
-    %slow = {_SLOW}
+    %slow = {otherwise or _SLOW}
     yield ptr %slow
   }}
   return ptr %result"""
@@ -143,12 +147,42 @@ def _find(writes: bool) -> Callable[[int], str]:
     return body
 
 
+def _disjoint(writes: bool) -> Callable[[int], str]:
+    general = "write" if writes else "read"
+
+    def body(bytes_: int) -> str:
+        lines = ["    %done.0 = or i1 %proved, false"]
+        for cell in range(_WORDS[bytes_]):
+            lines.append(f"""    %place.{cell} = add i64 %at, {cell * 8}
+    %p.{cell} = getelementptr i8, ptr %quick, i64 %place.{cell}""")
+            if writes:
+                lines.append(f"    store i64 %start, ptr %p.{cell}, align 8")
+            else:
+                lines.append(f"""    %q.{cell} = load i64, ptr %p.{cell}, align 8
+    %ok.{cell} = icmp eq i64 %q.{cell}, %start
+    %done.{cell + 1} = and i1 %ok.{cell}, %done.{cell}""")
+        return f"""{_inside(bytes_)}
+  %look = and i1 %inside, %proved
+  %known = if i1 %look {{
+    %at = shl i64 %offset, 1
+{chr(10).join(lines)}
+    yield i1 %done.{0 if writes else _WORDS[bytes_]}
+  }} else {{
+    yield i1 false
+  }}
+{_end(f"call ptr @{name(general, bytes_)}({_ARGUMENTS}{_OBJECT})")}"""
+
+    return body
+
+
 _BODIES = {
     "read": _access(False),
     "write": _access(True),
     "find-read": _find(False),
     "find-write": _find(True),
     "bounds": _bounds,
+    "disjoint-read": _disjoint(False),
+    "disjoint-write": _disjoint(True),
 }
 
 _DECLARATIONS = f"""declare ptr @{CHECK_ACCESS}(ptr, i32, i64, ptr, ptr) cold nounwind

@@ -100,7 +100,7 @@ class _Kernel:
         others = [inner for inner in op.body.ops if inner is not threads and not isinstance(inner, Alloca)]
         with self.editor.collect() as begin:
             self.clock.begin_block()
-            self.objects.register(self.clock.block, shared)
+            self.objects.register(self.clock.block, self.clock.start, shared, threads)
         watched = self._threads(threads)
         return replace(op, body=Block((*shared, *begin, *self.objects.bounds, *others, watched)))
 

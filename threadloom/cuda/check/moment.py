@@ -49,7 +49,7 @@ def steps_inside(op: Op) -> bool:
 
 
 class Clock:
-    """Builds the counting; `block`, `thread` and `read()` are what a check needs."""
+    """Builds the counting; `block`, `start`, `thread` and `read()` are what checks need."""
 
     def __init__(self, kernel: Function, editor: Editor):
         ops = tuple(walk(kernel.body.ops)) if kernel.body else ()
@@ -59,13 +59,13 @@ class Clock:
         self.block: Operand = Const(PTR, "null")
         self.thread: Operand = Const(I32, "0")
         self._code: Operand = Const(I64, "0")
-        self._start: Operand = Const(I64, "0")
+        self.start: Operand = Const(I64, "0")
         self._counter: Value | None = None
         self._now: tuple[Operand, Operand] | None = None
 
     def begin_block(self) -> None:
         self.block = self.editor.call(CHECK_BLOCK, [Const(I32, str(int(self.grid)))], PTR, name="check.block")
-        self._start = self.editor.call(CHECK_START, [self.block], I64, name="check.start")
+        self.start = self.editor.call(CHECK_START, [self.block], I64, name="check.start")
 
     def begin_thread(self, op: Parallel) -> None:
         self.thread = self.editor.cast("trunc", item_number(self.editor, op, op.ivs), I32, name="check.thread")
@@ -73,13 +73,13 @@ class Clock:
         self._code = self.editor.add(twice, 3, name="check.code")
         if self.counts:
             self._counter = self.editor.alloca(I64, 1, name="check.position")
-            self.editor.store(self._start, self._counter)
+            self.editor.store(self.start, self._counter)
         self._now = None
 
     def read(self) -> tuple[Operand, Operand]:
         """The thread's position, and that with its own number (inline_calls.py)."""
         if self._now is None:
-            position = self._start if self._counter is None else self.editor.load(I64, self._counter, name="position")
+            position = self.start if self._counter is None else self.editor.load(I64, self._counter, name="position")
             self._now = position, self.editor.or_(position, self._code, name="own")
         return self._now
 

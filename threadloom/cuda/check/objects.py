@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from threadloom.cuda.check import inline_calls
+from threadloom.cuda.check.disjoint import Disjoint, find_disjoint
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import UNKNOWN, Memory, Root, RootKind
 from threadloom.cuda.lower.runtime_calls import (
@@ -20,7 +21,7 @@ from threadloom.cuda.lower.runtime_calls import (
     CHECK_SHADOWS,
     CHECK_WATCH,
 )
-from threadloom.par.ops import I1, I32, I64, PTR, Alloca, Const, Function, Module, Op, Operand, Space, Type
+from threadloom.par.ops import I1, I32, I64, PTR, Alloca, Const, Function, Module, Op, Operand, Parallel, Space, Type
 from threadloom.par.result_types import size_bytes
 
 _WRITTEN, _SHARED = 1, 2  # flags of __loom_check_object
@@ -32,6 +33,9 @@ class Objects:
         self.bounds: list[Op] = []  # goes behind the registration: what inlined checks need
         self._numbers: dict[Root, int] = {}
         self._facts: dict[tuple[str, int], Operand] = {}
+        self._disjoint = Disjoint()
+        self._proved: Operand = Const(I1, "true")
+        self._start: Operand = Const(I64, "0")
         self._block: Operand = Const(PTR, "null")
         self._values = {p.value.name for p in kernel.params if p.value.type == PTR and "readonly" in p.attrs}
         ops = kernel.body.ops if kernel.body else ()
@@ -46,8 +50,11 @@ class Objects:
 
     # ------------------------------------------------------------ registration
 
-    def register(self, block: Operand, shared: list[Alloca]) -> None:
-        self._block = block
+    def register(self, block: Operand, start: Operand, shared: list[Alloca], threads: Parallel) -> None:
+        self._block, self._start = block, start
+        self._disjoint = find_disjoint(threads, self.memory)
+        for extent in self._disjoint.single:
+            self._proved = self.editor.and_(self._proved, self.editor.icmp("eq", extent, 1), name="check.proved")
         for alloca in shared:
             count = self.editor.cast("zext", alloca.count, I64)
             bytes_ = self.editor.mul(count, size_bytes(alloca.element))
@@ -86,6 +93,8 @@ class Objects:
         facts = [self._fact(callee, number, type_) for callee, type_ in wanted]
         if kind == "read" and root is not None and self._only_read(root):
             return inline_calls.name("bounds", bytes_), [*facts, self._fact(CHECK_WATCH, number, I1)]
+        if root in self._disjoint.roots:
+            return inline_calls.name(f"disjoint-{kind}", bytes_), [*facts, self._proved, self._start]
         return inline_calls.name(kind, bytes_), facts
 
     def _only_read(self, root: Root) -> bool:

@@ -45,9 +45,10 @@ class _Spot:
 class Neighbourhood:
     def __init__(self, parallel: Parallel):
         self.level: Level = parallel.level
+        self._start = _Spot(parallel.body, 0, None, None, ())
         self.spots: dict[int, _Spot] = {}  # by id() of the barrier
         self.barriers: list[Barrier] = []
-        self._index(_Spot(parallel.body, 0, None, None, ()))
+        self._index(self._start)
 
     def _index(self, start: _Spot) -> None:
         for index, op in enumerate(start.block.ops):
@@ -64,6 +65,14 @@ class Neighbourhood:
         spot = self.spots[id(barrier)]
         self._forwards(_moved(spot, spot.index + 1), frozenset(), found, set())
         return found
+
+    def intervals(self) -> Iterator[list[Seen]]:
+        """What lies between the start, or a barrier, and the next barriers."""
+        found: list[Seen] = []
+        self._forwards(self._start, frozenset(), found, set())
+        yield found
+        for barrier in self.barriers:
+            yield self.behind(barrier)
 
     def before(self, barrier: Barrier) -> list[Seen]:
         found: list[Seen] = []
