@@ -73,6 +73,7 @@ def raise_module(module: Module, kernels: tuple[str, ...], keep: frozenset[str] 
     _check_defined(raised, by_name)
     used = _referenced(raised, module) | keep
     declared = [_declaration(f) for f in module.functions if f.name in used and not f.blocks and _is_external(f.name)]
+    declared += [_from_ptx(name) for name in sorted(_OF_PTX.keys() & used - by_name.keys())]
     variables = tuple(v for v in module.globals if v.name in used and v.name not in shared)
     return Raised(par.Module((*raised, *declared), variables), kernels)
 
@@ -174,6 +175,15 @@ def _declaration(function: Function) -> par.Function:
     return par.Function(
         function.name, function.params, function.result, None, attrs=("nounwind",), variadic=function.variadic
     )
+
+
+# What inline PTX calls though the source names none of it (ptx_instructions.py): name -> parameters; all return nothing.
+_OF_PTX = {"loom.syncwarp": (I32,), "loom.trap": ()}
+
+
+def _from_ptx(name: str) -> par.Function:
+    params = tuple(par.Param(Value(f"p{i}", type_)) for i, type_ in enumerate(_OF_PTX[name]))
+    return par.Function(name, params, VOID, None, attrs=("nounwind",))
 
 
 def _referenced(functions: list[par.Function], module: Module) -> set[str]:

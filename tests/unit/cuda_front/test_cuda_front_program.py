@@ -195,3 +195,18 @@ def test_unknown_names(compiled: cuda.Program) -> None:
             ask()
         assert caught.value.slug == "cuda-no-such-kernel"
         assert "saxpy" in str(caught.value) or "offset" in str(caught.value)
+
+
+def test_what_only_inline_ptx_calls_is_declared() -> None:
+    program = cuda.compile("""
+__global__ void next(int *x, int n) {
+    __shared__ int all[32];
+    all[threadIdx.x] = x[threadIdx.x];
+    asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
+    if (n != 32) asm("trap;");
+    x[threadIdx.x] = all[(threadIdx.x + 1) % 32];
+}
+""")
+    x = np.arange(32, dtype=np.int32)
+    program["next"](1, 32, x, 32)
+    assert (x == np.roll(np.arange(32), -1)).all()

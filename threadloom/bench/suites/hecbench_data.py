@@ -126,11 +126,12 @@ def sparse_matrix(path: Path) -> None:
 
 
 def classified_rows(path: Path) -> None:
-    """LIBSVM: 1000 rows of 500 features, half of them present, with labels +1 and -1."""
+    """LIBSVM: 1000 rows of 512 features, half of them present, with labels +1 and -1. (512 for gd: its last block must
+    be whole, since all threads of a block that has features reduce together.)"""
     rng = _rng("svm")
-    direction, lines = rng.normal(size=500), []
+    direction, lines = rng.normal(size=512), []
     for _ in range(1000):
-        present = np.flatnonzero(rng.random(500) < 0.5)
+        present = np.flatnonzero(rng.random(512) < 0.5)
         values = rng.normal(size=len(present))
         label = 1 if values @ direction[present] > 0 else -1
         lines.append(f"{label:+d} " + " ".join(f"{i + 1}:{v:.5f}" for i, v in zip(present, values, strict=True)))

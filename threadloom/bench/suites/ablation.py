@@ -1,0 +1,215 @@
+"""What each optimisation is worth: Rodinia's programs built with all passes but one, and with one alone (PPoPP'23).
+
+A pass that changes nothing about a program is not built and timed for it: the lowered kernels of both are compared
+first. Builds stay in the scratch folder under the digest of what was built, so that timing can be done later, in turns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from threadloom.bench.suites import rodinia_data
+from threadloom.bench.suites.driver import environment
+from threadloom.bench.suites.process import Limits, run
+from threadloom.bench.suites.program import build_cause
+from threadloom.bench.suites.rodinia_pairs import Pair
+
+if TYPE_CHECKING:
+    from threadloom.cuda.front import FrontIr
+
+ALL, NONE = "all", "none"
+_LIMITS = Limits(cpu_s=300)
+
+
+@dataclass(slots=True)
+class Variant:
+    """One way to build a program; variants with equal `digest` are one program."""
+
+    name: str  # all, none, "without X", "only X"
+    digest: str
+    kernel_s: list[float] = field(default_factory=list)
+    cause: str = ""
+
+    @property
+    def time_s(self) -> float | None:
+        return median(self.kernel_s) if self.kernel_s and not self.cause else None
+
+
+@dataclass(slots=True)
+class Ablation:
+    """All variants of one pair."""
+
+    pair: Pair
+    variants: dict[str, Variant]
+
+    def ratio(self, slow: str, fast: str) -> float | None:
+        """Time of `slow` over that of `fast`; 1.0 where both are the same program, None where one did not run."""
+        one, other = self.variants[slow], self.variants[fast]
+        if one.digest == other.digest:
+            return 1.0
+        if one.time_s is None or other.time_s is None or other.time_s <= 0:
+            return None
+        return one.time_s / other.time_s
+
+    def worth_last(self, name: str) -> float | None:
+        """What `name` gains on top of all the others."""
+        return self.ratio(f"without {name}", ALL)
+
+    def worth_alone(self, name: str) -> float | None:
+        """What `name` gains with none of the others."""
+        return self.ratio(NONE, f"only {name}")
+
+
+def switches(passes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Variant -> the passes that are left out."""
+    found: dict[str, tuple[str, ...]] = {ALL: (), NONE: passes}
+    for one in passes:
+        found[f"without {one}"] = (one,)
+        found[f"only {one}"] = tuple(other for other in passes if other != one)
+    return found
+
+
+def prepare(pair: Pair, checkout: Path, scratch: Path, passes: tuple[str, ...]) -> Ablation:
+    """The variants of `pair`, every distinct one built in `scratch`."""
+    folder = copied(pair, checkout, scratch)
+    builds = fingerprints(pair, folder, passes)
+    ablation = Ablation(pair, {name: Variant(name, digest) for name, digest in builds.items()})
+    left_out = switches(passes)
+    for name, variant in ablation.variants.items():
+        program = folder / f"program.{variant.digest}"
+        if not program.exists():
+            variant.cause = build(pair, folder, left_out[name], program)
+    return ablation
+
+
+def copied(pair: Pair, checkout: Path, scratch: Path) -> Path:
+    """A copy of the program's folder with the inputs beside it, as its sources expect."""
+    rodinia_data.provide(scratch / "data", checkout / "data", pair.inputs)
+    for name in {Path(pair.cuda).parts[0], "util", "hybridsort"}:
+        if (checkout / "cuda" / name).exists() and not (scratch / "cuda" / name).exists():
+            shutil.copytree(checkout / "cuda" / name, scratch / "cuda" / name)
+    return scratch / "cuda" / pair.cuda
+
+
+def fingerprints(pair: Pair, folder: Path, passes: tuple[str, ...]) -> dict[str, str]:
+    """A digest of the kernels of each variant, as lowered, and of whether their launches may wait in batches."""
+    from threadloom.cuda import build as cuda_build
+    from threadloom.cuda import front, nvcc_options
+
+    words = subprocess.run(["sh", "-c", f"echo {pair.build}"], cwd=folder, capture_output=True, text=True, check=True)
+    digests = {name: hashlib.sha256() for name in switches(passes)}
+    with chdir(folder):
+        plan = nvcc_options.parse(shlex.split(words.stdout)[1:])
+        for path, kind in plan.inputs:
+            if kind == "cu":
+                ir = front.compile_source(path, cuda_build.source_options(plan))
+                for name, text in _lowered_texts(ir, passes).items():
+                    digests[name].update(text.encode())
+    return {name: digest.hexdigest()[:16] for name, digest in digests.items()}
+
+
+def _lowered_texts(ir: FrontIr, passes: tuple[str, ...]) -> dict[str, str]:
+    from threadloom.cuda import compile_unit, launch_effects
+    from threadloom.cuda.lower import pipeline
+    from threadloom.par.text import print_module
+
+    raised, stubs = compile_unit.raise_unit(ir)
+    whole = pipeline.lower(raised.module)
+    idle = {step.name for step in whole.steps if not step.changed}
+    kernels = {function.name: function for function in raised.module.functions}
+    effects = [launch_effects.launch_effects(kernels[s.kernel], raised.module, whole.module, s) for s in stubs]
+    batched = f"batched {effects}" if any(not isinstance(one, str) for one in effects) else ""
+    texts: dict[str, str] = {}
+    for name, without in switches(passes).items():
+        same = len(without) == 1 and without[0] in idle
+        module = whole.module if not without or same else pipeline.lower(raised.module, without=without).module
+        text = _LAUNCH_FACT.sub("", print_module(module, False))
+        texts[name] = text + ("" if launch_effects.NAME in without else batched)
+    return texts
+
+
+_LAUNCH_FACT = re.compile(r'"loom\.launched"="[^"]*" ')  # changes nothing by itself
+
+
+def build(pair: Pair, folder: Path, without: tuple[str, ...], program: Path) -> str:
+    """Build into `program`; why that failed, or ""."""
+    flag = f"loom-nvcc --without={','.join(without)} " if without else "loom-nvcc "
+    outcome = run(["sh", "-c", pair.build.replace("loom-nvcc ", flag, 1)], folder, _LIMITS, environment())
+    if not outcome.good:
+        return "does not build: " + (outcome.stopped or build_cause(outcome.output))
+    (folder / "program").rename(program)
+    return ""
+
+
+def time_variants(ablation: Ablation, scratch: Path, rounds: int) -> None:
+    """All distinct programs once a round, so that what else the machine does hits them alike."""
+    folder = scratch / "cuda" / ablation.pair.cuda
+    first: dict[str, Variant] = {}
+    for variant in ablation.variants.values():
+        first.setdefault(variant.digest, variant)
+    for _ in range(rounds):
+        for variant in first.values():
+            if not variant.cause:
+                seconds = kernel_seconds(ablation.pair, folder, f"./program.{variant.digest}", {})
+                if seconds is None:
+                    variant.cause = "does not run"
+                else:
+                    variant.kernel_s.append(seconds)
+    for variant in ablation.variants.values():
+        same = first[variant.digest]
+        variant.kernel_s, variant.cause = same.kernel_s, variant.cause or same.cause
+
+
+def kernel_seconds(pair: Pair, folder: Path, program: str, variables: Mapping[str, str]) -> float | None:
+    """From the first launch to the end of the last kernel, copies left out; None where the program fails."""
+    times = folder / "times.json"
+    times.unlink(missing_ok=True)
+    command = "exec " + pair.run.replace("./program", program, 1)
+    shown = {"OMP_WAIT_POLICY": "active", "LOOM_PROFILE": str(times), **variables}
+    outcome = run(["sh", "-c", command], folder, _LIMITS, shown)
+    if outcome.stopped or outcome.status < 0 or not times.exists():
+        return None
+    record = json.loads(times.read_text())
+    return record["span_s"] - record["copies_in_span_s"]
+
+
+# ---------------------------------------------------------------- scaling
+
+
+def physical_cores() -> int:
+    """Cores that this process may use, threads of one core counted once."""
+    seen = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        seen.add(siblings.read_text() if siblings.exists() else str(cpu))
+    return len(seen)
+
+
+def scaling(pair: Pair, checkout: Path, scratch: Path, rounds: int) -> Iterator[tuple[int, list[float]]]:
+    """Kernel seconds with 1, 2, ... workers, up to the number of physical cores; nothing where it does not build."""
+    folder = copied(pair, checkout, scratch)
+    program = folder / "program.scaling"
+    if not program.exists() and build(pair, folder, (), program):
+        return
+    counts = range(1, physical_cores() + 1)
+    found: dict[int, list[float]] = {count: [] for count in counts}
+    for _ in range(rounds):
+        for count in counts:
+            variables = {"OMP_NUM_THREADS": str(count), "OMP_PLACES": "cores", "OMP_PROC_BIND": "close"}
+            seconds = kernel_seconds(pair, folder, "./program.scaling", variables)
+            if seconds is None:
+                return
+            found[count].append(seconds)
+    yield from found.items()
