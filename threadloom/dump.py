@@ -6,6 +6,7 @@
     04-par.par     structured code with explicit vectors     (GPU: 04-cuda.cu, the kernel's CUDA C++, the last stage)
     05-llvm.ll     LLVM IR
     06-asm.s       assembly
+    12-combine.task, 14-combine.par ...: the second program, where a reduction is split (02 to 06 are then of the first)
     report.txt, report.json: what was chosen and why
 
 A text is read at its own level and goes on from there: an edited sProgram is proved before it is compiled, and is read
@@ -29,13 +30,17 @@ from threadloom.machine.devices import device
 from threadloom.sched.ops import SProgram
 from threadloom.sched.reuse import program_for
 from threadloom.sched.search import Outcome, plan
+from threadloom.tile.ops import Access
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from threadloom.lang.bind import Call
     from threadloom.machine.model import Device
     from threadloom.par.ops import Module
     from threadloom.targets.cpu.host import CpuTarget
     from threadloom.targets.cpu.plan import KernelPlan
+    from threadloom.targets.cuda.copy import TensorFacts
     from threadloom.task.ops import TaskGraph
     from threadloom.tile.ops import Kernel
 
@@ -43,6 +48,7 @@ BAD_STAGE = slug("bad-stage", "an edited stage of a dump is not valid at its own
 NOT_A_STAGE = slug("not-a-stage", "a file to run from is no stage of a dump")
 
 
+COMBINE = "combine"  # in the names of stages of the program that combines the parts of a split reduction
 MADE_FOR = "made for "  # begins the comment that says which call the code of a stage fits
 
 
@@ -69,32 +75,45 @@ def cpu_stages(
 ) -> Iterator[Stage]:
     """All stages of a call on this CPU, or on the CPU that `machine` models and LLVM calls `target`."""
     from threadloom.par.text import print_module
+    from threadloom.targets.cpu.between import steps_of
     from threadloom.targets.cpu.emit import emit_llvm
     from threadloom.targets.cpu.host import host_cpu
     from threadloom.targets.cpu.jit import compile_assembly
 
     yield from plan_stages(call.kernel, program)
-    _, module = _lowered(call, program, machine)
     made_for = f"{MADE_FOR}{_described(call)}"
-    yield Stage("04-par.par", f"; {made_for}\n{print_module(module)}")
-    llvm = emit_llvm(module)
-    yield Stage("05-llvm.ll", f"; {made_for}\n{llvm}")
-    yield Stage("06-asm.s", f"/* {made_for} */\n{compile_assembly(llvm, target or host_cpu().target)}")
+    for number, (step, arrays) in enumerate(steps_of(program, call.arrays, call.dims)):
+        names = ((4, "par"), (5, "llvm"), (6, "asm"))
+        par, ir, asm = (f"1{n}-{COMBINE}" if number else f"0{n}-{name}" for n, name in names)
+        _, module = _lowered(arrays, call.dims, step, machine)
+        yield Stage(f"{par}.par", f"; {made_for}\n{print_module(module)}")
+        llvm = emit_llvm(module)
+        yield Stage(f"{ir}.ll", f"; {made_for}\n{llvm}")
+        yield Stage(f"{asm}.s", f"/* {made_for} */\n{compile_assembly(llvm, target or host_cpu().target)}")
 
 
 def gpu_stages(kernel: Kernel, dims: dict[str, int], program: SProgram) -> list[Stage]:
     """All stages for an NVIDIA GPU, which need not be here: its CUDA C++ for packed, aligned arguments."""
-    from threadloom.targets.cuda.compile import DeviceTensor, facts_of
-    from threadloom.targets.cuda.emit_for import emitter
+    from threadloom.targets.cuda.compile import DeviceTensor, between_facts, facts_of
 
     facts = {}
     for tensor in kernel.tensors:
         shape = tuple(d if isinstance(d, int) else dims[d] for d in tensor.dims)
         strides = tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
         facts[tensor.name] = facts_of(tensor, DeviceTensor(0, shape, strides))
-    source = emitter(program)(program, facts, dims)
     made_for = f"// {MADE_FOR}{_description(kernel, _shapes(kernel, dims))}\n"
-    return [*plan_stages(kernel, program), Stage("04-cuda.cu", made_for + source.text)]
+    stages = [*plan_stages(kernel, program), Stage("04-cuda.cu", made_for + _source(program, facts, dims))]
+    if program.combine is not None:
+        source = _source(program.combine, facts | between_facts(program, dims), dims)
+        stages.append(Stage(f"14-{COMBINE}.cu", made_for + source))
+    return stages
+
+
+def _source(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int]) -> str:
+    from threadloom.targets.cuda.compile import between_facts
+    from threadloom.targets.cuda.emit_for import emitter
+
+    return emitter(program)(program, facts | between_facts(program, dims), dims).text
 
 
 def _shapes(kernel: Kernel, dims: dict[str, int]) -> dict[str, tuple[int, ...]]:
@@ -111,11 +130,14 @@ def plan_stages(kernel: Kernel, program: SProgram) -> list[Stage]:
     from threadloom.task.text import print_graph
     from threadloom.tile.text import print_kernel
 
-    return [
+    stages = [
         Stage("01-tile.tile", print_kernel(kernel)),
         Stage("02-task.task", print_graph(program.graph)),
         Stage("03-sched.sprog", print_program(program)),
     ]
+    if program.combine is not None:
+        stages.append(Stage(f"12-{COMBINE}.task", print_graph(program.combine.graph)))
+    return stages
 
 
 # ---------------------------------------------------------------- running from a stage
@@ -132,22 +154,22 @@ def runner(path: Path, call: Call) -> Callable[[], None]:
             _check_kernel(path, kernel, call)
             return _from_program(_planned(kernel, call), call)
         case ".task":
-            return _from_program(_planned(_graph(path, call), call), call)
+            return _from_program(_planned_graphs(_graphs(path, call), call), call)
         case ".sprog":
             return _from_program(_read_program(path, text, call), call)
         case ".par":
             _check_made_for(path, text, call)
-            return _from_llvm(_llvm_of_par(path, text), call)
+            return _from_llvm(_llvm_of_par(path, text), call, path)
         case ".ll":
             _check_made_for(path, text, call)
             _check_llvm(path, text)
-            return _from_llvm(text, call)
+            return _from_llvm(text, call, path)
         case ".s":
             _check_made_for(path, text, call)
             module = _as_module_assembly(text)
             _check_assembly(path, text, module)
             try:
-                return _from_llvm(module, call)
+                return _from_llvm(module, call, path)
             except InternalError as error:  # a person wrote it
                 raise CompileError(BAD_STAGE, f"{path.name}: {error}", why="it names what is not there") from None
         case ".cu":
@@ -170,9 +192,12 @@ def _read(path: Path) -> str:
 
 def _check_kernel(path: Path, kernel: Kernel, call: Call) -> None:
     """An edited kernel computes with the call's arguments."""
-    if (kernel.tensors, kernel.scalars) == (call.kernel.tensors, call.kernel.scalars):
-        return
-    raise CompileError(
+    if (kernel.tensors, kernel.scalars) != (call.kernel.tensors, call.kernel.scalars):
+        raise _other_parameters(path, kernel, call)
+
+
+def _other_parameters(path: Path, kernel: Kernel, call: Call) -> CompileError:
+    return CompileError(
         BAD_STAGE,
         f"{path.name} is of kernel {kernel.name} with other parameters than this call of {call.kernel.name}",
         why="tensors and scalars must have the names, dimensions and dtypes that they have in the kernel",
@@ -231,26 +256,49 @@ def _read_program(path: Path, text: str, call: Call) -> SProgram:
     from threadloom.task.build import build_task_graph
 
     beside = sorted(path.parent.glob("*.task"))
-    graph = _graph(beside[0], call) if beside else build_task_graph(call.kernel)
-    program = parse(text, graph, str(path))
+    graphs = _graphs(beside[0], call) if beside else (build_task_graph(call.kernel),)
+    program = parse(text, graphs[0], str(path), *graphs[1:])
     refuse_unproved(program)
     return program
 
 
-def _graph(path: Path, call: Call) -> TaskGraph:
+def _graphs(path: Path, call: Call) -> tuple[TaskGraph, ...]:
+    """The graph of `path`; or that of the parts of a split reduction and that of their combination, one of them being
+    `path` and the other one beside it."""
     from threadloom.task.text import parse_graph
 
-    graph = parse_graph(_read(path), str(path))
-    _check_kernel(path, graph.kernel, call)
-    return graph
+    both = sorted(path.parent.glob("*.task"), key=lambda p: (COMBINE in p.name, p.name))
+    paths = both if len(both) == 2 and COMBINE in both[1].name and path in both else [path]
+    graphs = tuple(parse_graph(_read(p), str(p)) for p in paths)
+    if len(graphs) == 1:
+        _check_kernel(path, graphs[0].kernel, call)
+        return graphs
+    between = {t.name for t in graphs[0].kernel.tensors if t.access is Access.OUT}
+    for graph in graphs:
+        mine = {t for t in graph.kernel.tensors if t.name not in between}
+        if not (mine <= set(call.kernel.tensors) and set(graph.kernel.scalars) <= set(call.kernel.scalars)):
+            raise _other_parameters(path, graph.kernel, call)
+    return graphs
 
 
-def _lowered(call: Call, program: SProgram, machine: Device | None = None) -> tuple[KernelPlan, Module]:
+def _planned_graphs(graphs: tuple[TaskGraph, ...], call: Call) -> SProgram:
+    from dataclasses import replace
+
+    first, *rest = (_planned(g, call) for g in graphs)
+    if not rest:
+        return first
+    count = next(t.dims[0] for t in graphs[0].kernel.tensors if t.access is Access.OUT)
+    return replace(first, partition=replace(first.partition, splits=count), combine=rest[0])
+
+
+def _lowered(
+    arrays: Mapping[str, np.ndarray], dims: Mapping[str, int], program: SProgram, machine: Device | None = None
+) -> tuple[KernelPlan, Module]:
     from threadloom.targets.cpu.compile import cpu_schedule, form_for, lower
     from threadloom.targets.cpu.schedule import target_of
 
     schedule = cpu_schedule(program)
-    return lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(machine or device("cpu")))
+    return lower(schedule, form_for(schedule, arrays, dims), target_of(machine or device("cpu")))
 
 
 def _llvm_of_par(path: Path, text: str) -> str:
@@ -311,24 +359,37 @@ object_for_host(sys.stdin.read())
 
 
 def _from_program(program: SProgram, call: Call) -> Callable[[], None]:
-    from threadloom.targets.cpu.emit import emit_llvm
-
-    return _from_llvm(emit_llvm(_lowered(call, program)[1]), call)
+    return _running(program, call, {})
 
 
-def _from_llvm(text: str, call: Call) -> Callable[[], None]:
+def _from_llvm(text: str, call: Call, path: Path) -> Callable[[], None]:
+    """`path`, whose text it is, says which of two programs is meant."""
+    program = _planned(call.kernel, call)
+    number = int(program.combine is not None and COMBINE in path.name)
+    return _running(program, call, {number: text})
+
+
+def _running(program: SProgram, call: Call, texts: Mapping[int, str]) -> Callable[[], None]:
+    """The plan's programs one after the other; `texts`: LLVM IR in place of what the compiler makes of some."""
+    from threadloom.targets.cpu.between import steps_of
     from threadloom.targets.cpu.compile import arguments_of, clear_accumulated, cpu_schedule, pack_arguments
+    from threadloom.targets.cpu.emit import emit_llvm
     from threadloom.targets.cpu.jit import load
     from threadloom.targets.cpu.lower.kernel import ENTRY, argument_words
 
-    program = _planned(call.kernel, call)
-    schedule, words = cpu_schedule(program), argument_words(_lowered(call, program)[0].kernel)
-    packed = pack_arguments(words, arguments_of(schedule, call.arrays), call.dims, call.scalars)
-    entry = load(text, [ENTRY]).function(ENTRY, None, ctypes.c_void_p)
+    ready = []
+    for number, (step, arrays) in enumerate(steps_of(program, call.arrays, call.dims)):
+        plan_, module = _lowered(arrays, call.dims, step)
+        packed = pack_arguments(
+            argument_words(plan_.kernel), arguments_of(cpu_schedule(step), arrays), call.dims, call.scalars
+        )
+        text = texts[number] if number in texts else emit_llvm(module)
+        ready.append((load(text, [ENTRY]).function(ENTRY, None, ctypes.c_void_p), packed, arrays))
 
     def run() -> None:
         clear_accumulated(call.kernel, call.arrays, call.dims)
-        entry(ctypes.addressof(packed))
+        for entry, packed, _ in ready:
+            entry(ctypes.addressof(packed))
 
     return run
 
@@ -338,8 +399,7 @@ def _from_cuda(path: Path, text: str, call: Call) -> Callable[[], None]:
     from dataclasses import replace
 
     from threadloom.targets.cuda import nvrtc
-    from threadloom.targets.cuda.compile import CudaKernel
-    from threadloom.targets.cuda.emit_for import emitter
+    from threadloom.targets.cuda.compile import compile_program
     from threadloom.targets.cuda.launch_copies import OnGpu
     from threadloom.targets.cuda.time_plan import packed_facts
 
@@ -350,14 +410,14 @@ def _from_cuda(path: Path, text: str, call: Call) -> Callable[[], None]:
             try_="keep the files of a dump together",
         )  # fmt: skip
     program = _read_program(plans[0], _read(plans[0]), call)
-    facts, dims = packed_facts(call.kernel, call.dims), dict(call.dims)
-    source = replace(emitter(program)(program, facts, dims), text=text)
+    kernel = compile_program(program, packed_facts(call.kernel, call.dims), dict(call.dims))
+    edited = kernel.combine if kernel.combine is not None and COMBINE in path.name else kernel
+    edited.source = replace(edited.source, text=text)
     try:
-        cubin = nvrtc.compile_source(text, source.arch, path.name)
+        edited.cubin = nvrtc.compile_source(text, edited.source.arch, path.name)
     except InternalError as error:  # a person wrote it
         raise CompileError(BAD_STAGE, f"NVRTC refuses {path.name}: {str(error).partition(chr(10))[2]}") from None
     on_gpu = OnGpu(call)
-    kernel = CudaKernel(program, source, cubin, facts)
 
     def run() -> None:
         on_gpu.launch(kernel)
@@ -388,6 +448,7 @@ def report(name: str, dims: dict[str, int], outcome: Outcome, machine: Device) -
         "shape": dims,
         "tiles": {t.axis: t.extent for t in best.partition.tiles},
         "order": list(best.partition.order),
+        "splits": best.partition.splits,
         "sequential": list(best.partition.sequential),
         "predicted_ns": best.predicted_ns,
         "loops": [

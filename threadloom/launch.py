@@ -74,7 +74,7 @@ def export_call(call: Call, folder: Path, device: str) -> Exported:
     if call.device == "cpu":  # NumPy arrays stand for such on a GPU, which are aligned
         given = {name: replace(t, pointer=0) for name, t in given.items()}
     machine = device if call.device == "cpu" else model_of(ordinal_of(call.device))
-    return export(kernel_for(call.kernel, call.dims, given, machine), given, call.dims, folder)
+    return export(kernel_for(call.kernel, call.dims, given, machine, splits=False), given, call.dims, folder)
 
 
 def run_interpreter(call: Call, tiles: Mapping[str, int] | None = None, exact: bool = False) -> tuple[np.ndarray, ...]:

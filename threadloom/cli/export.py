@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     for tensor in problem.kernel.tensors:
         shape = tuple(d if isinstance(d, int) else problem.dims[d] for d in tensor.dims)
         given[tensor.name] = DeviceTensor(0, shape, packed(shape))
-    kernel = kernel_for(problem.kernel, problem.dims, given, args.device)
+    kernel = kernel_for(problem.kernel, problem.dims, given, args.device, splits=False)
     folder = args.to or Path("out") / "export" / f"{chosen.name}-{args.device}"
     made = export(kernel, given, problem.dims, folder)
     files = [str(made.cubin), str(made.header), str(made.source)]

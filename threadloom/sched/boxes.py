@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from threadloom.sched.sizes import Sizes
 from threadloom.task.ops import TaskGraph
-from threadloom.tile.ops import AxisKind, Cast, Const, Load, Store, Subscript, Value
+from threadloom.tile.ops import AxisKind, Cast, Const, Load, Map, Op, Store, Subscript, Value
 
 GRANULE_BITS = 128
 
@@ -45,16 +45,36 @@ def _tiles_aligned(axis: str, granule: int, graph: TaskGraph, sizes: Sizes) -> b
     if kind is AxisKind.WHOLE:
         return True
     starts = [a.start for loop in graph.loops for a in loop.axes if a.axis.name == axis and a.start is not None]
-    numbers = [constant(s, graph) for s in starts]
-    if any(n is None or n % granule for n in numbers):
+    if not all(is_multiple(s, granule, graph) for s in starts):
         return False
     return sizes.extents[axis] % granule == 0 or (not starts and sizes.whole[axis] <= sizes.extents[axis])
 
 
-def constant(value: Value, graph: TaskGraph) -> int | None:
-    """The number that a scalar always is, None where it is none."""
-    made = {op.result.name: op for t in graph.tasks for op in t.ops if hasattr(op, "result")}
-    op = made.get(value.name)
-    while isinstance(op, Cast):
-        op = made.get(op.arg.name)
-    return int(op.number) if isinstance(op, Const) else None
+def is_multiple(value: Value, number: int, graph: TaskGraph) -> bool:
+    """Whether an integer scalar is a multiple of `number` by how it is computed."""
+    made = _scalars(graph)
+
+    def multiple(of: Value) -> bool:
+        match made.get(of.name):
+            case Const() as op:
+                return op.number % number == 0
+            case Cast() as op:
+                return multiple(op.arg)
+            case Map(fn="mul", args=args):
+                return any(map(multiple, args))
+            case Map(fn="add" | "sub" | "maximum" | "minimum", args=args):
+                return all(map(multiple, args))
+        return False
+
+    return multiple(value)
+
+
+def in_whole_tiles(axis: str, extent: int, graph: TaskGraph) -> bool:
+    """Whether every range of the axis begins and ends at multiples of a tile, by how its bounds are computed, or at the
+    tensor's end: no tile then has positions behind the range's end but inside the tensor."""
+    bounds = [v for loop in graph.loops for a in loop.axes if a.axis.name == axis for v in (a.start, a.stop)]
+    return all(v is None or is_multiple(v, extent, graph) for v in bounds)
+
+
+def _scalars(graph: TaskGraph) -> dict[str, Op]:
+    return {op.result.name: op for t in graph.tasks for op in t.ops if hasattr(op, "result")}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.machine.model import SEU, Completion, Device
-from threadloom.sched.boxes import has_rows
+from threadloom.sched.boxes import has_rows, in_whole_tiles
 from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.whole_rows import whole_row_axes
@@ -247,7 +247,8 @@ def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], si
                 return False
             if tiled and is_bounded(tiled[0].axis, graph):
                 return False
-            if tiled and not (_whole_tiles(tiled[0].axis, sizes) or ends_with(s, dim, tiled[0].axis, graph)):
+            axis = tiled[0].axis if tiled else ""
+            if axis and not (_whole_tiles(axis, sizes) or ends_with(s, dim, axis, sizes.extents[axis], graph)):
                 return False
     return True
 
@@ -257,10 +258,11 @@ def is_bounded(axis: str, graph: TaskGraph) -> bool:
     return any(a.axis.name == axis and (a.start, a.stop) != (None, None) for loop in graph.loops for a in loop.axes)
 
 
-def ends_with(subscript: Subscript, dim: Dim, axis: str, graph: TaskGraph) -> bool:
-    """Whether positions beyond the end of `axis` lie outside of the tensor too."""
+def ends_with(subscript: Subscript, dim: Dim, axis: str, extent: int, graph: TaskGraph) -> bool:
+    """Whether positions of a tile of `extent` beyond the end of `axis` lie outside of the tensor too."""
     own = next(a.dim for a in graph.kernel.axes if a.name == axis)
-    return len(subscript.terms) == 1 and not subscript.offset and own == dim and not is_bounded(axis, graph)
+    ends = not is_bounded(axis, graph) or in_whole_tiles(axis, extent, graph)
+    return len(subscript.terms) == 1 and not subscript.offset and own == dim and ends
 
 
 def _whole_tiles(axis: str, sizes: Sizes) -> bool:

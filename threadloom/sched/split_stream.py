@@ -226,7 +226,8 @@ def _range(code: _Code, of: Splittable, part: Axis, granule: int) -> tuple[Value
         low = code.map("maximum", low, zero, base="low")
     end = size if high is None else code.map("minimum", high, size, base="high")
     length = end if low is None else code.map("sub", end, low)
-    length = code.map("maximum", length, zero)
+    if (low, high) != (None, None):  # the range may be empty
+        length = code.map("maximum", length, zero)
     step, most, one = code.const(granule, i64), code.const(granule - 1, i64), code.const(1, i64)
     granules = code.map("floordiv", code.map("add", length, most), step, base="granules")
     number, count = code.value("number", (), i64), code.const(part.dim, i64)

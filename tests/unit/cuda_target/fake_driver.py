@@ -59,6 +59,8 @@ class FakeDriver:
         self.current = CONTEXTS[0]
         self.launches: list[Launch] = []
         self.filled: list[tuple[int, int, int]] = []  # (pointer, bytes, stream)
+        self.allocated: list[tuple[int, int, int]] = []  # likewise
+        self.freed: list[tuple[int, int]] = []  # (pointer, stream)
         self.ordered: list[tuple[str, int]] = []
         self.fail: dict[str, Status] = {}
 
@@ -133,7 +135,9 @@ class FakeDriver:
     # ------------------------------------------------ what launches call (driver_calls.py)
 
     def calls(self) -> driver_calls.Calls:
-        return driver_calls.Calls(self._launch, self._replace, self._context, self._push, self._pop, self._fill)
+        return driver_calls.Calls(
+            self._launch, self._replace, self._context, self._push, self._pop, self._fill, self._allocate, self._free
+        )
 
     def _launch(self, config, function, parameters, extra):
         if self.current == 0:
@@ -161,6 +165,17 @@ class FakeDriver:
 
     def _pop(self, place):
         self.current = self._before
+        return 0
+
+    def _allocate(self, place, size, stream):
+        status = self.fail.get("cuMemAllocAsync", Status.CUDA_SUCCESS)
+        if status == Status.CUDA_SUCCESS:
+            place._obj.value = 0x5000_0000 + 0x100_0000 * len(self.allocated)
+            self.allocated.append((place._obj.value, size, stream))
+        return int(status)
+
+    def _free(self, pointer, stream):
+        self.freed.append((pointer.value, stream))
         return 0
 
     def _fill(self, pointer, byte, count, stream):

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from threadloom import env
 from threadloom.lang.bind import Call
 from threadloom.machine.cpu import host
+from threadloom.sched.ops import SProgram
+from threadloom.targets.cpu.between import Kept
 from threadloom.targets.cpu.compile import (
     Compiled,
     arguments_of,
@@ -40,6 +45,8 @@ class Ready:
     words: bytes
     addresses: tuple[tuple[str, int], ...]  # tensor -> its place among the words
     first_scalar: int
+    after: Ready | None = None  # combines the parts that this one makes, which it hands over in `between`
+    between: Kept | None = None
 
 
 @dataclass(slots=True)
@@ -47,7 +54,8 @@ class Known:
     """What has been made for one kernel. `kernel` keeps the object alive whose id is the key."""
 
     kernel: Kernel
-    schedules: dict[Key, CpuSchedule] = field(default_factory=dict)
+    schedules: dict[Key, tuple[CpuSchedule, ...]] = field(default_factory=dict)  # one after the other
+    programs: dict[Key, SProgram] = field(default_factory=dict)
     compiled: dict[tuple[int, Form], Compiled] = field(default_factory=dict)
     ready: dict[Key, Ready] = field(default_factory=dict)
 
@@ -83,10 +91,21 @@ def forget(kernel: Kernel) -> None:
 
 def run(ready: Ready, call: Call) -> None:
     clear_accumulated(call.kernel, call.arrays, call.dims)
+    if ready.after is None or ready.between is None:
+        _start(ready, call.arrays, call)
+        return
+    between = ready.between.take()
+    arrays = {**call.arrays, **between}
+    _start(ready, arrays, call)
+    _start(ready.after, arrays, call)
+    ready.between.give(between)
+
+
+def _start(ready: Ready, arrays: Mapping[str, np.ndarray], call: Call) -> None:
     words = ctypes.create_string_buffer(ready.words, len(ready.words))
     slots = (ctypes.c_int64 * (len(ready.words) // 8)).from_buffer(words)
     for name, at in ready.addresses:
-        slots[at] = call.arrays[name].__array_interface__["data"][0]
+        slots[at] = arrays[name].__array_interface__["data"][0]
     for at, scalar in enumerate(ready.compiled.words.scalars, ready.first_scalar):
         value = call.scalars[scalar.name]
         if scalar.dtype.is_float:
@@ -98,15 +117,25 @@ def run(ready: Ready, call: Call) -> None:
 
 def _prepare(known: Known, call: Call) -> Ready:
     """Plan and compile what is missing for this call."""
-    schedule = _schedule(known, call)
-    arguments = arguments_of(schedule, call.arrays)
+    program, schedules = _schedules(known, call)
+    if (folder := env.read("LOOM_DUMP")) and not any(id(schedules[0]) == made for made, _ in known.compiled):
+        from threadloom.dump import dump_call
+
+        dump_call(call, Path(folder))
+    if len(schedules) == 1:
+        return _ready(known, call, schedules[0], call.arrays)
+    kept = Kept(program, call.dims)
+    between = kept.take()
+    first, second = (_ready(known, call, s, {**call.arrays, **between}) for s in schedules)
+    kept.give(between)
+    return replace(first, after=second, between=kept)
+
+
+def _ready(known: Known, call: Call, schedule: CpuSchedule, arrays: Mapping[str, np.ndarray]) -> Ready:
+    arguments = arguments_of(schedule, arrays)
     form = form_of(schedule, call.dims, arguments)
     compiled = known.compiled.get((id(schedule), form))
     if compiled is None:
-        if folder := env.read("LOOM_DUMP"):
-            from threadloom.dump import dump_call
-
-            dump_call(call, Path(folder))
         compiled = compile_schedule(schedule, form, host_target())
         known.compiled[id(schedule), form] = compiled
     words = compiled.words
@@ -118,14 +147,16 @@ def _prepare(known: Known, call: Call) -> Ready:
     return Ready(compiled, bytes(packed), tuple(places), at + len(words.dims))
 
 
-def _schedule(known: Known, call: Call) -> CpuSchedule:
+def _schedules(known: Known, call: Call) -> tuple[SProgram, tuple[CpuSchedule, ...]]:
     from threadloom.sched.reuse import program_for
 
     bucket = tuple(_bucket(extent) for extent in call.dims.values())
     if bucket not in known.schedules:
         dims = {name: max(1, extent) for name, extent in call.dims.items()}
-        known.schedules[bucket] = cpu_schedule(program_for(call.kernel, dims, host()).program)
-    return known.schedules[bucket]
+        program = known.programs[bucket] = program_for(call.kernel, dims, host()).program
+        programs = (program,) if program.combine is None else (program, program.combine)
+        known.schedules[bucket] = tuple(map(cpu_schedule, programs))
+    return known.programs[bucket], known.schedules[bucket]
 
 
 def _bucket(extent: int) -> int:

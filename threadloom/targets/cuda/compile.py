@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from threadloom.errors import CompileError, slug
@@ -16,6 +17,7 @@ from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.driver_calls import OnContext
 from threadloom.targets.cuda.emit import KernelSource
 from threadloom.targets.cuda.emit_for import emitter
+from threadloom.targets.cuda.launch_parts import PreparedParts, between_tensors, shape_of
 from threadloom.targets.cuda.launch_prepared import Parameter, Prepared, number, scalar
 from threadloom.tile import ops as tile
 
@@ -55,8 +57,9 @@ class CudaKernel:
     source: KernelSource
     cubin: nvrtc.Cubin
     facts: dict[str, TensorFacts]
+    combine: CudaKernel | None = None  # launched after it: combines the parts of a split reduction
     _loaded: dict[int, driver.LoadedKernel] = field(default_factory=dict)
-    _prepared: dict[tuple, Prepared] = field(default_factory=dict)
+    _prepared: dict[tuple, Prepared | PreparedParts] = field(default_factory=dict)
 
     def launch(
         self,
@@ -74,8 +77,21 @@ class CudaKernel:
         if prepared.blocks:
             prepared.launch([t.pointer for t in tensors.values()], [scalars[n] for n in prepared.scalars], stream)
 
-    def prepare(self, tensors: dict[str, DeviceTensor], dims: dict[str, int], ordinal: int = 0) -> Prepared:
+    def prepare(
+        self, tensors: dict[str, DeviceTensor], dims: dict[str, int], ordinal: int = 0
+    ) -> Prepared | PreparedParts:
         """All that a launch on device `ordinal` needs but addresses and scalars. Loads the code where it is not yet."""
+        if self.combine is None:
+            return self._prepare(tensors, dims, ordinal)
+        shapes = {t.name: shape_of(t, dims) for t in between_tensors(self.program)}
+        between = {name: DeviceTensor(driver.NOWHERE, shape, packed(shape)) for name, shape in shapes.items()}
+        first, second = (
+            one._prepare({t.name: (tensors | between)[t.name] for t in one.program.graph.kernel.tensors}, dims, ordinal)
+            for one in (self, self.combine)
+        )
+        return PreparedParts(first, second, tuple(tensors), self.program, dims)
+
+    def _prepare(self, tensors: dict[str, DeviceTensor], dims: dict[str, int], ordinal: int) -> Prepared:
         context = driver.context(ordinal)
         with OnContext(int(context)):
             loaded = self._loaded.get(ordinal)
@@ -139,5 +155,26 @@ def compile_program(
     defines: tuple[str, ...] = (),
     timeline: int = 0,
 ) -> CudaKernel:
+    """Machine code for arguments like `facts`, of `program` and of what combines its parts. `defines`: for the device
+    code; `timeline`: records of clocks to keep (of the parts only)."""
+    if program.combine is not None:
+        facts = facts | between_facts(program, dims)
     source = emitter(program)(program, facts, dims, timeline)
-    return CudaKernel(program, source, nvrtc.compile_source(source.text, source.arch, defines=defines), facts)
+    made = CudaKernel(program, source, nvrtc.compile_source(source.text, source.arch, defines=defines), facts)
+    if program.combine is not None:
+        made.combine = compile_program(program.combine, facts, dims, defines)
+    return made
+
+
+def between_facts(program: SProgram, dims: dict[str, int]) -> dict[str, TensorFacts]:
+    """Of the tensors between two kernels, which are packed and aligned."""
+    found = {}
+    for tensor in between_tensors(program):
+        shape = shape_of(tensor, dims)
+        found[tensor.name] = facts_of(tensor, DeviceTensor(0, shape, packed(shape)))
+    return found
+
+
+def packed(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a tensor without gaps."""
+    return tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))

@@ -47,6 +47,8 @@ class Calls:
     push_context: object  # (context)
     pop_context: object  # (pointer to the context)
     fill_bytes: object  # (pointer, byte, count, stream)
+    allocate: object  # (pointer to the pointer, bytes, stream), in the stream's order
+    free: object  # (pointer, stream), likewise
 
 
 def calls_of(library: object) -> Calls:
@@ -58,6 +60,8 @@ def calls_of(library: object) -> Calls:
         "cuCtxPushCurrent_v2": (c_void_p,),
         "cuCtxPopCurrent_v2": (c_void_p,),
         "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, c_void_p),
+        "cuMemAllocAsync": (c_void_p, c_size_t, c_void_p),
+        "cuMemFreeAsync": (c_uint64, c_void_p),
     }
     found = []
     for name, types in signatures.items():

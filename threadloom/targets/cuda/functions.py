@@ -117,6 +117,8 @@ def expression(fn: str, operand: Dtype, args: list[str]) -> str:
         if operand.name == "f64":
             text = _double(fn, text)
     elif fn in _INTEGER_CALLS:
+        if operand.name == "i64" and fn in ("maximum", "minimum"):  # an extent is an i32, and max takes two of a kind
+            args = [f"(i64)({a})" for a in args]
         text = _INTEGER_CALLS[fn].format(*args)
     else:
         raise no_code(f"{fn} of {operand}", "it has no CUDA spelling", None)

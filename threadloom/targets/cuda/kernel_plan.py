@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from threadloom.machine.model import Completion
-from threadloom.sched.boxes import constant
+from threadloom.sched.boxes import is_multiple
 from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.placement import ends_with
 from threadloom.sched.tile_map import TileMap
@@ -47,8 +47,7 @@ class KernelPlan:
     def __post_init__(self) -> None:
         graph = self.program.graph
         bounded = [a for loop in graph.loops for a in loop.axes if a.start is not None]
-        starts = {a.axis.name: constant(a.start, graph) for a in bounded}
-        ragged = frozenset(name for name, start in starts.items() if start is None or start % WIDEST)
+        ragged = frozenset(a.axis.name for a in bounded if not is_multiple(a.start, WIDEST, graph))
         self.facts = {name: replace(f, ragged=ragged) for name, f in self.facts.items()}
 
     # ------------------------------------------------------------ tables
@@ -344,7 +343,7 @@ class KernelPlan:
             op = self.load_op(name)
             dims = next(t.dims for t in graph.kernel.tensors if t.name == op.tensor)
             mine = [(s, d) for s, d in zip(op.subscripts, dims, strict=True) if any(t.axis == axis for t in s.terms)]
-            if not all(ends_with(s, d, axis, graph) for s, d in mine):
+            if not all(ends_with(s, d, axis, self.extents[axis], graph) for s, d in mine):
                 return True
         return False
 

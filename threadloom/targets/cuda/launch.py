@@ -29,7 +29,7 @@ from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Issue, SProgram
 from threadloom.sched.search import plan, proved_program
 from threadloom.targets.cuda import driver, driver_calls, driver_work
-from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, between_facts, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.emit_for import EMITTED
 from threadloom.targets.cuda.launch_prepared import Prepared
@@ -114,12 +114,13 @@ def kernel_for(
     given: dict[str, DeviceTensor],
     device: str | Device = "h200",
     defines: tuple[str, ...] = (),
+    splits: bool = True,
 ) -> CudaKernel:
     """The compiled kernel for arguments like `given`; made at the first call of their bucket of extents. `defines`: for
-    the device code."""
+    the device code; `splits`: it may be two kernels, where a reduction is split."""
     facts = {t.name: facts_of(t, given[t.name]) for t in kernel.tensors}
     name = device if isinstance(device, str) else device.name
-    form = (name, defines, *((f.contiguous_dim, f.aligned) for f in facts.values()))
+    form = (name, defines, splits, *((f.contiguous_dim, f.aligned) for f in facts.values()))
     key = (tuple(dims.items()), *form)
     known = _known_of(kernel)
     made = known.compiled.get(key)
@@ -130,7 +131,7 @@ def kernel_for(
                 near = known.near.setdefault((tuple((n, bucket(e)) for n, e in dims.items()), *form), [])
                 made = _near(kernel, dims, facts, device, near)
                 if made is None:
-                    made = _make(kernel, dims, facts, device, defines)
+                    made = _make(kernel, dims, facts, device, defines, splits)
                     near.append((dict(dims), made))
                 _make_room(known.compiled)
                 known.compiled[key] = made
@@ -152,9 +153,19 @@ def _near(
     if not near or is_measured(kernel, extents, find_device(device)):
         return None
     for made_for, made in near:
-        if serves(made.program, facts, made_for, dims) and not unaligned_copies(made.program, facts, extents):
+        if _serves(made.program, facts, made_for, dims) and not unaligned_copies(made.program, facts, extents):
             return made
     return None
+
+
+def _serves(program: SProgram, facts: dict[str, TensorFacts], made_for: dict[str, int], dims: dict[str, int]) -> bool:
+    """Whether the code of all that a plan launches is right for `dims`."""
+    if program.combine is None:
+        return serves(program, facts, made_for, dims)
+    between = between_facts(program, made_for)
+    joined = facts | between
+    same = between == between_facts(program, dims)
+    return same and serves(program, joined, made_for, dims) and serves(program.combine, joined, made_for, dims)
 
 
 def _make_room(known: dict) -> None:
@@ -177,6 +188,7 @@ def _make(
     facts: dict[str, TensorFacts],
     device: str | Device,
     defines: tuple[str, ...],
+    splits: bool,
 ) -> CudaKernel:
     """Compile the best plan whose code is what was planned. One with spills or serialised products is only taken where
     every plan of the search has some."""
@@ -187,7 +199,7 @@ def _make(
     fallback: CudaKernel | None = None
     reasons: list[str] = []
     no_code: CompileError | None = None
-    for made in _compiled(kernel, dims, facts, machine, defines):
+    for made in _compiled(kernel, dims, facts, machine, defines, splits):
         if isinstance(made, CompileError):
             no_code = no_code or made
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
@@ -220,7 +232,7 @@ TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not f
 MOST_TRIED = 32  # plans compiled before one with faults is taken
 
 
-def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKernel | CompileError | str]:
+def _compiled(kernel, dims, facts, machine: Device, defines, splits: bool = True) -> Iterator[CudaKernel | CompileError | str]:
     """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
     many at a time as there are cores (NVRTC runs in parallel)."""
 
@@ -234,7 +246,7 @@ def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKer
                 raise
             return "its instructions need more registers than its threads have"
 
-    programs = _programs(kernel, dims, facts, machine)
+    programs = _programs(kernel, dims, facts, machine, splits)
     yield attempt(next(programs))
     cores = max(1, min(16, os.cpu_count() or 1))
     tried = 1
@@ -247,7 +259,7 @@ def _compiled(kernel, dims, facts, machine: Device, defines) -> Iterator[CudaKer
             yield from pool.map(attempt, batch)
 
 
-def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device):
+def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device, splits: bool = True):
     """Plans, best first: the measured one, the model's, then its next candidates."""
     from threadloom.sched.reuse import Origin, program_for
 
@@ -255,12 +267,13 @@ def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts
     extents = {n: max(1, e) for n, e in dims.items()}
     if all(bulk.values()):  # what was measured had aligned tensors
         chosen = program_for(kernel, extents, machine)
-        if chosen.origin is not Origin.MODEL and not unaligned_copies(chosen.program, facts, extents):
+        allowed = chosen.origin is not Origin.MODEL and (splits or chosen.program.combine is None)
+        if allowed and not unaligned_copies(chosen.program, facts, extents):
             yield chosen.program
-    outcome = plan(kernel, extents, machine, strides_ok=bulk)
+    outcome = plan(kernel, extents, machine, strides_ok=bulk, splits=splits)
     while unaligned := unaligned_copies(outcome.best, facts, extents):
         bulk |= dict.fromkeys(unaligned, False)
-        outcome = plan(kernel, extents, machine, strides_ok=bulk)
+        outcome = plan(kernel, extents, machine, strides_ok=bulk, splits=splits)
     yield outcome.best
     further = _further(kernel, extents, machine, bulk, outcome.candidates)
     for candidate in itertools.chain(outcome.candidates[1:], further):
@@ -276,7 +289,7 @@ def _further(
     those that ask for fewer registers than any of these."""
     known = {_identity(c) for c in tried}
     least = min(map(_register_bytes, tried))
-    wider = plan(kernel, dims, machine, strides_ok=bulk, breadth=len(tried) + MOST_TRIED)
+    wider = plan(kernel, dims, machine, strides_ok=bulk, breadth=len(tried) + MOST_TRIED, splits=False)
     new = [c for c in wider.candidates if _identity(c) not in known]
     yield from sorted(new, key=lambda c: _register_bytes(c) >= least)
 
@@ -305,12 +318,14 @@ def unaligned_copies(program: SProgram, facts: dict[str, TensorFacts], extents: 
               if isinstance(i, Issue) and i.method is Method.BULK_COPY}  # fmt: skip
     found = set()
     for op in (o for t in graph.tasks if t.name in issued for o in t.ops if isinstance(o, Load | Store)):
+        if op.tensor not in facts:  # between two kernels
+            continue
         dim = facts[op.tensor].contiguous_dim
         if 0 <= dim < len(op.subscripts) - 1:
             rest = (*op.subscripts[:dim], *op.subscripts[dim + 1 :])
             if not has_rows(replace(op, subscripts=(*rest, op.subscripts[dim])), graph, sizes):
                 found.add(op.tensor)
-    return found
+    return found if program.combine is None else found | unaligned_copies(program.combine, facts, extents)
 
 
 def fault_of(made: CudaKernel) -> str:
@@ -320,7 +335,9 @@ def fault_of(made: CudaKernel) -> str:
         return f"{made.source.shared_bytes} bytes of shared memory are needed"
     if cubin.serialised:
         return "products are serialised"
-    return f"{cubin.spill_bytes} bytes are spilled" if cubin.spill_bytes else ""
+    if cubin.spill_bytes:
+        return f"{cubin.spill_bytes} bytes are spilled"
+    return "" if made.combine is None else fault_of(made.combine)
 
 
 # ---------------------------------------------------------------- launching

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from threadloom.errors import InternalError
+from threadloom.sched.boxes import in_whole_tiles
 from threadloom.targets.cuda.copy import dim_name
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.registers import Place, Scope
@@ -144,9 +145,10 @@ class Places:
                 w.line(f"const i32 {variable} = {stop};")
                 stop = variable
             self.starts[name] = start
+            limit = size if in_whole_tiles(name, extent, self.plan.program.graph) else stop
             span = stop if start == "0" else f"max({stop} - {start}, 0)"
             counts.append(
-                (name, self._ceil(span if a.stop is None or start != "0" else f"max({stop}, 0)", extent), stop)
+                (name, self._ceil(span if a.stop is None or start != "0" else f"max({stop}, 0)", extent), limit)
             )
         self.stops |= {name: stop for name, _, stop in counts}
         variable = self.scope.fresh("count")

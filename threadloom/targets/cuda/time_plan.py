@@ -7,7 +7,6 @@ what it waits for.
 
 from __future__ import annotations
 
-import math
 import pickle
 import random
 import statistics
@@ -22,7 +21,7 @@ from threadloom.errors import CompileError, InternalError
 from threadloom.machine.model import Device
 from threadloom.sched.ops import SProgram
 from threadloom.targets.cuda import driver, driver_work, nvrtc
-from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of, packed
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.launch import NO_EMITTER, fault_of, model_of, raise_if_stuck
 from threadloom.targets.cuda.launch_prepared import Prepared
@@ -47,11 +46,6 @@ class Ready:
     fault: str
 
 
-def packed(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a tensor without gaps."""
-    return tuple(math.prod(shape[at + 1 :]) for at in range(len(shape)))
-
-
 def packed_facts(kernel: Kernel, dims: Mapping[str, int]) -> dict[str, TensorFacts]:
     """What code may rely on for packed, aligned tensors."""
     facts = {}
@@ -61,9 +55,15 @@ def packed_facts(kernel: Kernel, dims: Mapping[str, int]) -> dict[str, TensorFac
     return facts
 
 
+def packed_facts_of(program: SProgram, dims: Mapping[str, int]) -> dict[str, TensorFacts]:
+    """Likewise of all that a plan's programs read and write."""
+    facts = packed_facts(program.graph.kernel, dims)
+    return facts if program.combine is None else packed_facts_of(program.combine, dims) | facts
+
+
 def make_ready(program: SProgram, dims: Mapping[str, int], path: Path) -> str:
     """Compile `program` and write it to `path`; returns what in its code is not as planned."""
-    kernel = compile_program(program, packed_facts(program.graph.kernel, dims), dict(dims))
+    kernel = compile_program(program, packed_facts_of(program, dims), dict(dims))
     fault = fault_of(kernel)
     path.write_bytes(pickle.dumps(Ready(kernel, fault)))
     return fault
@@ -84,7 +84,7 @@ def time_plan(
     device: Device,
 ) -> float:
     """Nanoseconds of one launch of `program` on GPU 0."""
-    kernel = compile_program(program, packed_facts(program.graph.kernel, dims), dict(dims))
+    kernel = compile_program(program, packed_facts_of(program, dims), dict(dims))
     return time_kernels([kernel], arrays, dims, scalars, device)[0]
 
 
@@ -99,7 +99,8 @@ def time_ready(
     order each time. Results are cleared first, so that one that is not written shows."""
     kernels = [read_ready(p) for p in paths]
     data = DeviceData.of(arrays)
-    tensors = kernels[0].program.graph.kernel.tensors
+    last = kernels[0].program.combine or kernels[0].program
+    tensors = last.graph.kernel.tensors
     outputs = [t.name for t in tensors if t.access is Access.OUT]  # what is added to holds the sum of all launches
     for name in outputs:
         driver_work.fill(data.allocated[0][name], 0xFF, arrays[name].nbytes)
