@@ -26,7 +26,7 @@ from threadloom.targets.cpu.jit import CompileOptions, compile_module
 
 SHAPES = [(1, 1), (1, 5), (1, 33), (2, 20), (1, 64), (3, 7), (4, 16)]
 BLOCKS = 2
-OPTIMIZATIONS = {one.name for one in PASSES}
+OPTIMIZATIONS = {*(one.name for one in PASSES), "move-barriers"}
 
 
 def _arguments(seed: int) -> tuple[np.ndarray, np.ndarray, int, int, int]:

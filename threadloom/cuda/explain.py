@@ -76,6 +76,7 @@ class Explained:
 
 KINDS = (
     "barrier removed",
+    "barrier moved",
     "barrier stays",
     "kept",
     "expanded",
@@ -205,6 +206,8 @@ class _Watch:
         match one:
             case "eliminate-barriers":
                 self._barriers(old.body, new.body)
+            case "move-barriers":
+                self._moved(old.body, new.body)
             case "forward-stores":
                 self._forwarded(old.body, new.body)
             case "hoist-invariant-threads":
@@ -220,6 +223,12 @@ class _Watch:
     def _barriers(self, old: Block, new: Block) -> None:
         for loc, count in (_barriers_at(old) - _barriers_at(new)).items():
             self._say("barrier removed", loc, "" if count == 1 else f"in {count} places")
+
+    def _moved(self, old: Block, new: Block) -> None:
+        places = _lines_behind_barriers(old)
+        for number, (loc, line) in enumerate(_lines_behind_barriers(new)):
+            if line != places[number][1]:
+                self._say("barrier moved", loc, f"before line {line} it keeps fewer bytes")
 
     def _forwarded(self, old: Block, new: Block) -> None:
         left = {value.name for op in walk(new) for value in results(op)}
@@ -290,6 +299,17 @@ class _Order:
 
 def _barriers_at(block: Block) -> Counter[Loc | None]:
     return Counter(op.loc for op in walk(block) if isinstance(op, Barrier) and op.scope is Level.THREADS)
+
+
+def _lines_behind_barriers(block: Block) -> list[tuple[Loc | None, int]]:
+    """Each barrier's own place, and the line of the first operation behind it."""
+    ops = list(walk(block))
+    found = []
+    for index, op in enumerate(ops):
+        if isinstance(op, Barrier) and op.scope is Level.THREADS:
+            following = (later.loc.line for later in ops[index + 1 :] if isinstance(later, Leaf) and later.loc)
+            found.append((op.loc, next(following, 0)))
+    return found
 
 
 def _stores_at(block: Block) -> Counter[Loc | None]:

@@ -12,12 +12,14 @@ from threadloom.cuda.lower.drop_declarations import DropDeclarations
 from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.hide_masks import HideMasks
 from threadloom.cuda.lower.jam_rows import JamRows
+from threadloom.cuda.lower.move_barriers import MoveBarriers
 from threadloom.cuda.lower.peel_rows import PeelRows
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level, Module
@@ -28,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     LowerBlockCollectives(),  # leaves plain barriers, so before all that looks for barriers
     ForToWhile(Level.THREADS),  # then only ifs and whiles can diverge
     CheckDivergence(),  # its votes are barriers themselves, so before the split
+    MoveBarriers(),  # every barrier that there will be is there, and the split's costs are those that it will have
     Split(Level.THREADS),  # outermost first: a warp never spans a barrier of its block
     SplitWarps(),  # only the segments that have warp operations pay for lanes
     LowerWarpCollectives(),  # leaves barriers among lanes
@@ -36,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
+    CarryAccumulators(),  # what it leaves in registers is what rows are jammed for
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
     JamRows(),  # on the rows between the edges, and before their threads become lanes
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
@@ -43,7 +47,8 @@ PASSES: tuple[Pass, ...] = (
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
 )
 
-_FOR_SPEED = {"peel-rows", "jam-rows", "vectorize-threads"}  # of the above; the others are needed
+# Of the above; the others are needed.
+_FOR_SPEED = {"move-barriers", "narrow-threads", "carry-accumulators", "peel-rows", "jam-rows", "vectorize-threads"}
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     *(one.name for one in optimize.PASSES),
