@@ -136,7 +136,7 @@ def build(loop: int, graph: TaskGraph, placement: Placement, costs: Costs, space
         for src, dst in pairs(edge, placement, placement.places.get(tile)):
             _add(arcs, nodes, end[edge.src, src], start[edge.dst, dst], edge.distance, tile or edge.value)
     for edge in edges:
-        for reader, updater, distance in _updates_after(edge, graph, tile_map, edges):
+        for reader, updater, distance in updates_after(edge, graph, tile_map):
             for role in placement.units[reader].roles:
                 if (updater, role) in start and reader != updater:
                     _add(arcs, nodes, end[reader, role], start[updater, role], distance, "")
@@ -187,7 +187,7 @@ def _add(arcs: dict, nodes: tuple[Node, ...], src: int, dst: int, distance: int,
         arcs[src, dst, distance] = Arc(src, dst, nodes[src].latency, distance, value)
 
 
-def _updates_after(edge: Edge, graph: TaskGraph, tile_map: TileMap, edges: list[Edge]) -> list[tuple[str, str, int]]:
+def updates_after(edge: Edge, graph: TaskGraph, tile_map: TileMap) -> list[tuple[str, str, int]]:
     """(reader, updater, distance): a carried tile is updated in place, so whoever reads what `edge.src` left there must
     be done before the next update."""
     tile = tile_map.of(edge.value)

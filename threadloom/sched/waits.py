@@ -15,7 +15,7 @@ from threadloom.errors import InternalError
 from threadloom.machine.model import SEU, Completion
 from threadloom.sched.lines import Item, Line, inner_loops, subtree
 from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Reason, Signal, Wait, Why
-from threadloom.sched.pipeline import pairs
+from threadloom.sched.pipeline import pairs, updates_after
 from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
 from threadloom.task.ops import Edge, Kind, TaskGraph
@@ -273,13 +273,27 @@ class Synchronizer:
         buffer = self.buffer(dep.tile, dep.src_role) if dep.tile else None
         if buffer is None or self._needs_ring(dep) or reader.completion not in GROUPS:
             return
-        if self.seu(dep.edge.src) == reader or self.tiles.tile(dep.tile).carried is not None:
+        if self.tiles.tile(dep.tile).carried is not None:
+            self._protect_carried(dep, buffer)
+            return
+        if self.seu(dep.edge.src) == reader:
             return
         slots_later = buffer.slots - dep.edge.distance
         for writer in self._first_writers(dep.tile):
             reason = Reason(Why.SLOT_FREE, dep.edge.dst, writer, buffer.name, slots_later)
             back = Dependence(dep.loop, dep.dst_role, dep.src_role, Edge(dep.edge.dst, writer, dep.tile), dep.tile)
             self._group_wait(back, reason, slots_later)
+
+    def _protect_carried(self, dep: Dependence, buffer: Buffer) -> None:
+        """A carried tile is updated in place: by another unit than the reader's only when that has read it. (One that
+        also writes it is waited for by whoever reads what it writes.)"""
+        if any(self.tiles.of(v) == dep.tile for v in self.graph.task(dep.edge.dst).writes):
+            return
+        for reader, updater, distance in updates_after(dep.edge, self.graph, self.tiles):
+            if self.seu(updater) != self.seu(reader) and dep.dst_role in self.placement.units[updater].roles:
+                reason = Reason(Why.SLOT_FREE, reader, updater, buffer.name, distance)
+                back = Edge(reader, updater, dep.tile)
+                self._group_wait(Dependence(dep.loop, dep.dst_role, dep.dst_role, back, dep.tile), reason, distance)
 
     def _first_writers(self, tile: str) -> list[str]:
         """Tasks that begin an instance of the tile: those that write over their operand in it come later."""
