@@ -82,7 +82,7 @@ def llama_cases() -> list[Case]:
     return [matmul_case(4096, n, k, identity, 4, 2) for n, k in shapes]
 
 
-def attention_cases() -> list[Case]:
+def attention_cases(table3: bool = False) -> list[Case]:
     import threadloom as tl
     from examples.flash_attention import flash_attention
 
@@ -115,9 +115,14 @@ def attention_cases() -> list[Case]:
             flat = [[s[x].transpose(1, 2) for x in "qkv"] for s in made]
             peers["fa3"] = lambda i: fa3(*flat[i % sets], causal=bool(causal))
         work = 4.0 * B * H * SQ * SK * D * (0.5 if causal else 1)
+        policies = ("decoupled",) if table3 else ()
         return Case(
-            label, kernel, made, {"scale": D**-0.5}, lambda s: cudnn(0), peers, work, False, repeats, tiles=tiles
-        )
+            label, kernel, made, {"scale": D**-0.5}, lambda s: cudnn(0), peers, work, False, repeats, tiles=tiles,
+            policies=policies,
+        )  # fmt: skip
+
+    if table3:
+        return [case(64, 32, 32, 4096, 4096, 128, 0, 2)]
 
     small = [(2, 4, 2, 300, 300, 128, 0), (2, 4, 2, 300, 300, 128, 1), (1, 2, 2, 1000, 1000, 64, 1),
              (1, 2, 1, 250, 77, 96, 1), (1, 2, 1, 77, 250, 80, 1), (1, 2, 2, 128, 512, 256, 0)]  # fmt: skip
@@ -183,6 +188,11 @@ def row_cases() -> list[Case]:
     return [*small, *[case(name, 16384, 4096, 8) for name in operators]]
 
 
+def table3_cases() -> list[Case]:
+    """PipeThreader's Table 3: tiles chosen before the order ("decoupled") against both at once, beside the peers."""
+    return [*chunk_scan_cases(table3=True), *attention_cases(table3=True)]
+
+
 OPS = {
     "matmul": matmul_cases,
     "llama": llama_cases,
@@ -191,7 +201,17 @@ OPS = {
     "scan": chunk_scan_cases,
     "state": chunk_state_cases,
     "decode": decode_cases,
+    "table3": table3_cases,
 }
+
+
+def write_results(path: Path, rows: list[dict], commit: str) -> None:
+    smi = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw"
+    state = subprocess.run(["nvidia-smi", smi, "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    versions = dict(torch=torch.__version__, cuda=torch.version.cuda)
+    head = dict(schema="threadloom.bench.gpu.1", **versions, gpu=state, clocks="as found")
+    path.write_text(json.dumps(dict(**head, commit=commit or git.stdout.strip(), rows=rows), indent=1))
 
 
 def main() -> None:
@@ -217,17 +237,9 @@ def main() -> None:
             waiting = [{n: pool.submit(make, j) for n, j in c.jobs(args.top, tiles).items()} for c in cases]
             for case, futures in zip(cases, waiting, strict=True):
                 run_case(case, {n: f.result() for n, f in futures.items()}, args, rows)
+                if args.json:  # after each, so that a run that is cut short loses nothing
+                    write_results(Path(args.json), rows, args.commit)
             print(f"{op}: {time.time() - start:.0f} s", flush=True)
-    if args.json:
-        smi = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw"
-        state = subprocess.run(
-            ["nvidia-smi", smi, "--format=csv,noheader"], capture_output=True, text=True
-        ).stdout.strip()
-        git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-        commit = args.commit or git.stdout.strip()
-        versions = dict(torch=torch.__version__, cuda=torch.version.cuda)
-        head = dict(schema="threadloom.bench.gpu.1", **versions, gpu=state, clocks="as found", commit=commit)
-        Path(args.json).write_text(json.dumps(dict(**head, rows=rows), indent=1))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def state_of_one(x, b_in, dt, decay) -> torch.Tensor:
     return torch.einsum("clhp,cln,hcl->chpn", x.view(C, L, H, -1), b_in.view(C, L, -1), weights)
 
 
-def chunk_scan_cases() -> list[Case]:
+def chunk_scan_cases(table3: bool = False) -> list[Case]:
     import threadloom as tl
     from examples.chunk_scan import chunk_scan
 
@@ -83,9 +83,12 @@ def chunk_scan_cases() -> list[Case]:
         except ImportError:
             pass
         moved = sum(t.numel() * t.element_size() for t in made[0].values())
-        return Case(label, kernel, made, {}, reference, peers, float(moved), True, repeats)
+        policies = ("decoupled",) if table3 else ()
+        return Case(label, kernel, made, {}, reference, peers, float(moved), True, repeats, policies=policies)
 
     full = dict(H=HEADS, P=HEAD_DIM, N=STATE, L=CHUNK)
+    if table3:
+        return [case(64, 32, **full, repeats=2)]
     return [case(1, 3, 128, 6, 64, 128), case(2, 2, 256, 4, 64, 64), case(8, 16, **full, repeats=4, sets=2)]
 
 

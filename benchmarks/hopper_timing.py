@@ -30,7 +30,8 @@ def device_tensor(t: torch.Tensor) -> DeviceTensor:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2"."""
+    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2";
+    `policy`: of the search."""
 
     kernel: Kernel
     dims: tuple[tuple[str, int], ...]
@@ -38,6 +39,7 @@ class Job:
     tiles: str = ""
     rank: int = 0
     defines: tuple[str, ...] = ()
+    policy: str = "joint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def make(job: Job) -> Made:
     dims, given = dict(job.dims), dict(job.given)
     try:
         only = find_partition(job.kernel, dims, job.tiles) if job.tiles else None
-        outcome = plan(job.kernel, dims, "h200", only=only)
+        outcome = plan(job.kernel, dims, "h200", job.policy, only=only)
         program = outcome.best
         if job.rank:
             if job.rank >= len(outcome.candidates):
@@ -104,6 +106,7 @@ class Case:
     repeats: int = 0  # calls per graph; 0: check only
     output: str = "out"
     tiles: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()  # of the search, besides the usual one
 
     @property
     def dims(self) -> dict[str, int]:
@@ -120,6 +123,7 @@ class Case:
         if not self.repeats:
             return {"ours": Job(**base, defines=WATCHDOG)}
         named = {f"ours.{k}" if k else "ours": Job(**base, rank=k) for k in range(top)}
+        named |= {f"ours.{policy}": Job(**base, policy=policy) for policy in self.policies}
         return named | {f"ours.{t}": Job(**base, tiles=t) for t in (*self.tiles, *tiles)}
 
 
