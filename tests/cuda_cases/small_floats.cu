@@ -33,7 +33,27 @@ static float float_of(unsigned char code, int exponent_bits) {
   return code & 128 ? -v : v;
 }
 
+// Host code converts halves by our own arithmetic: every code, and floats and doubles of every size a half can have.
+static void check_host_conversions() {
+  auto bits = [](_Float16 v) { return __builtin_bit_cast(unsigned short, v); };
+  for (unsigned code = 0; code < 65536; ++code) {
+    _Float16 half = __builtin_bit_cast(_Float16, (unsigned short)code);
+    float wide = (float)half, ours = (float)__builtin_bit_cast(__half, half);
+    EXPECT(wide == ours || (wide != wide && ours != ours), "code %04x", code);
+  }
+  unsigned long long state = 88172645463325252ull;
+  for (int i = 0; i < 200000; ++i) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    unsigned word = ((unsigned)state & 0x80000000u) | (0x33000000u + ((unsigned)state & 0x7fffffffu) % 0x15000000u);
+    float f = __builtin_bit_cast(float, word);
+    double d = (double)f * (1 + (double)(state >> 40) * 0x1p-50);
+    EXPECT(bits(__half(f).raw) == bits((_Float16)f), "float %a", f);
+    EXPECT(bits(__half(d).raw) == bits((_Float16)d), "double %a", d);
+  }
+}
+
 int main() {
+  check_host_conversions();
   // Every finite fp8 code, and points a quarter of a step beside it, which must round back to it.
   std::vector<float> in;
   std::vector<int> e4_codes, e5_codes;

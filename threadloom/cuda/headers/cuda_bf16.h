@@ -15,14 +15,8 @@ LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(float v) {
   unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
   return {(unsigned short)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded)};
 }
-/* Rounded once: first to odd, which keeps what the second rounding has to know. */
-LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(double v) {
-  float near = (float)v;
-  if ((double)near == v || near != near || near - near != 0) return __loom_narrow_bf16(near);
-  unsigned bits = __builtin_bit_cast(unsigned, near);
-  if ((v < 0 ? -(double)near : (double)near) > (v < 0 ? -v : v)) --bits;
-  return __loom_narrow_bf16(__builtin_bit_cast(float, bits | 1));
-}
+LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(double v) { return __loom_narrow_bf16(__loom_round_to_odd(v)); }
+LOOM_HOST_DEVICE constexpr float __loom_widen(__loom_bf16 v) { return v; }
 LOOM_DEFINE_FLOAT16(__nv_bfloat16, __nv_bfloat162, __loom_bf16, bfloat16, __loom_narrow_bf16)
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;

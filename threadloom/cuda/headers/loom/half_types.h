@@ -1,9 +1,18 @@
 /* half and bfloat16, scalar and in pairs: storage is the compiler's own 16-bit type, arithmetic rounds once per operation.
-   LOOM_DEFINE_FLOAT16(Type, Pair, Raw, tag, narrow) serves both; narrow(float or double) rounds to nearest even. */
+   LOOM_DEFINE_FLOAT16(Type, Pair, Raw, tag, narrow) serves both; narrow(float or double) rounds to nearest even, and
+   __loom_widen(Raw) is exact. */
 #pragma once
 #include "prelude.h"
 
 #if defined(__cplusplus)
+/* v as a float rounded to odd, which keeps what rounding to fewer bits has to know: the two together round once. */
+LOOM_HOST_DEVICE constexpr float __loom_round_to_odd(double v) {
+  float near = (float)v;
+  if ((double)near == v || near != near || near - near != 0) return near;
+  unsigned bits = __builtin_bit_cast(unsigned, near);
+  if ((v < 0 ? -(double)near : (double)near) > (v < 0 ? -v : v)) --bits;
+  return __builtin_bit_cast(float, bits | 1);
+}
 /* v rounded to nearest, moved to its neighbour where that lies on the wrong side: direction 0 is towards zero. */
 template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
   H near(v);
@@ -38,36 +47,36 @@ template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
     __host__ __device__ constexpr H(unsigned long long v) : raw(narrow((float)v)) {}                                                \
     __host__ __device__ constexpr H(const H##_raw& r) : raw(__builtin_bit_cast(Raw, r.x)) {}                                     \
     __host__ __device__ operator H##_raw() const { return H##_raw{__builtin_bit_cast(unsigned short, raw)}; }                    \
-    __host__ __device__ constexpr operator float() const { return (float)raw; }                                                  \
-    __host__ __device__ explicit constexpr operator double() const { return (double)raw; }                                       \
-    __host__ __device__ explicit constexpr operator int() const { return (int)(float)raw; }                                      \
-    __host__ __device__ explicit constexpr operator unsigned() const { return (unsigned)(float)raw; }                            \
-    __host__ __device__ explicit constexpr operator short() const { return (short)(float)raw; }                                  \
-    __host__ __device__ explicit constexpr operator unsigned short() const { return (unsigned short)(float)raw; }                \
-    __host__ __device__ explicit constexpr operator char() const { return (char)(float)raw; }                                    \
-    __host__ __device__ explicit constexpr operator signed char() const { return (signed char)(float)raw; }                      \
-    __host__ __device__ explicit constexpr operator unsigned char() const { return (unsigned char)(float)raw; }                  \
-    __host__ __device__ explicit constexpr operator long long() const { return (long long)(float)raw; }                          \
-    __host__ __device__ explicit constexpr operator unsigned long long() const { return (unsigned long long)(float)raw; }        \
-    __host__ __device__ explicit constexpr operator bool() const { return (float)raw != 0.0f; }                                  \
+    __host__ __device__ constexpr operator float() const { return __loom_widen(raw); }                                          \
+    __host__ __device__ explicit constexpr operator double() const { return (double)__loom_widen(raw); }                        \
+    __host__ __device__ explicit constexpr operator int() const { return (int)__loom_widen(raw); }                              \
+    __host__ __device__ explicit constexpr operator unsigned() const { return (unsigned)__loom_widen(raw); }                    \
+    __host__ __device__ explicit constexpr operator short() const { return (short)__loom_widen(raw); }                          \
+    __host__ __device__ explicit constexpr operator unsigned short() const { return (unsigned short)__loom_widen(raw); }        \
+    __host__ __device__ explicit constexpr operator char() const { return (char)__loom_widen(raw); }                            \
+    __host__ __device__ explicit constexpr operator signed char() const { return (signed char)__loom_widen(raw); }              \
+    __host__ __device__ explicit constexpr operator unsigned char() const { return (unsigned char)__loom_widen(raw); }          \
+    __host__ __device__ explicit constexpr operator long long() const { return (long long)__loom_widen(raw); }                  \
+    __host__ __device__ explicit constexpr operator unsigned long long() const { return (unsigned long long)__loom_widen(raw); } \
+    __host__ __device__ explicit constexpr operator bool() const { return __loom_widen(raw) != 0.0f; }                          \
     __host__ __device__ H& operator+=(const H& v) { return *this = *this + v; }                                                  \
     __host__ __device__ H& operator-=(const H& v) { return *this = *this - v; }                                                  \
     __host__ __device__ H& operator*=(const H& v) { return *this = *this * v; }                                                  \
     __host__ __device__ H& operator/=(const H& v) { return *this = *this / v; }                                                  \
     __host__ __device__ H& operator++() { return *this = *this + H(1.0f); }                                                      \
     __host__ __device__ H& operator--() { return *this = *this - H(1.0f); }                                                      \
-    friend __host__ __device__ H operator+(const H& x, const H& y) { return H((float)x.raw + (float)y.raw); }                    \
-    friend __host__ __device__ H operator-(const H& x, const H& y) { return H((float)x.raw - (float)y.raw); }                    \
-    friend __host__ __device__ H operator*(const H& x, const H& y) { return H((float)x.raw * (float)y.raw); }                    \
-    friend __host__ __device__ H operator/(const H& x, const H& y) { return H((float)x.raw / (float)y.raw); }                    \
-    friend __host__ __device__ H operator-(const H& x) { return H(-(float)x.raw); }                                              \
+    friend __host__ __device__ H operator+(const H& x, const H& y) { return H(__loom_widen(x.raw) + __loom_widen(y.raw)); }     \
+    friend __host__ __device__ H operator-(const H& x, const H& y) { return H(__loom_widen(x.raw) - __loom_widen(y.raw)); }     \
+    friend __host__ __device__ H operator*(const H& x, const H& y) { return H(__loom_widen(x.raw) * __loom_widen(y.raw)); }     \
+    friend __host__ __device__ H operator/(const H& x, const H& y) { return H(__loom_widen(x.raw) / __loom_widen(y.raw)); }     \
+    friend __host__ __device__ H operator-(const H& x) { return H(-__loom_widen(x.raw)); }                                      \
     friend __host__ __device__ H operator+(const H& x) { return x; }                                                             \
-    friend __host__ __device__ bool operator==(const H& x, const H& y) { return (float)x.raw == (float)y.raw; }                  \
-    friend __host__ __device__ bool operator!=(const H& x, const H& y) { return (float)x.raw != (float)y.raw; }                  \
-    friend __host__ __device__ bool operator<(const H& x, const H& y) { return (float)x.raw < (float)y.raw; }                    \
-    friend __host__ __device__ bool operator>(const H& x, const H& y) { return (float)x.raw > (float)y.raw; }                    \
-    friend __host__ __device__ bool operator<=(const H& x, const H& y) { return (float)x.raw <= (float)y.raw; }                  \
-    friend __host__ __device__ bool operator>=(const H& x, const H& y) { return (float)x.raw >= (float)y.raw; }                  \
+    friend __host__ __device__ bool operator==(const H& x, const H& y) { return __loom_widen(x.raw) == __loom_widen(y.raw); }   \
+    friend __host__ __device__ bool operator!=(const H& x, const H& y) { return __loom_widen(x.raw) != __loom_widen(y.raw); }   \
+    friend __host__ __device__ bool operator<(const H& x, const H& y) { return __loom_widen(x.raw) < __loom_widen(y.raw); }     \
+    friend __host__ __device__ bool operator>(const H& x, const H& y) { return __loom_widen(x.raw) > __loom_widen(y.raw); }     \
+    friend __host__ __device__ bool operator<=(const H& x, const H& y) { return __loom_widen(x.raw) <= __loom_widen(y.raw); }   \
+    friend __host__ __device__ bool operator>=(const H& x, const H& y) { return __loom_widen(x.raw) >= __loom_widen(y.raw); }   \
   };                                                                                                                             \
   struct __align__(4) H2 {                                                                                                       \
     H x, y;                                                                                                                      \
