@@ -1,6 +1,7 @@
 """loom bench: an operator beside NumPy, PyTorch and the machine's own limits, in one run.
 
     loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
+    loom bench ablation --path CHECKOUT    what each optimisation of CUDA kernels is worth, scaling, MCUDA's matmul
 """
 
 from __future__ import annotations
@@ -17,17 +18,19 @@ from threadloom.cli import json_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("operator", choices=[*OPERATORS, "all", "rodinia"], help="what to time")
+    parser.add_argument("operator", choices=[*OPERATORS, "all", "rodinia", "ablation"], help="what to time")
     parser.add_argument(
         "--rounds", type=int, help="quiet turns of all candidates (default 30); runs of each program (default 5)"
     )
-    parser.add_argument("--path", type=Path, help="rodinia: the checkout, which is only read")
-    parser.add_argument("--scratch", type=Path, help="rodinia: folder for copies (default: a temporary one)")
-    parser.add_argument("--only", default="", metavar="NAMES", help="rodinia: these pairs, by name, with commas")
+    parser.add_argument("--path", type=Path, help="rodinia, ablation: the checkout, which is only read")
+    parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
+    parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
     parser.add_argument("--limit", type=float, default=50.0, metavar="S", help="most seconds an operator takes")
     parser.add_argument(
         "--one-thread", action="store_true", help="CPU time of one thread, for machines that are never quiet"
     )
+    parser.add_argument("--parts", default="passes,scaling,mcuda", help="ablation: which of passes, scaling, mcuda")
+    parser.add_argument("--svg", metavar="PREFIX", help="ablation: also plots, as PREFIX-passes.svg and so on")
     json_output.add_json_argument(parser)
 
 
@@ -39,6 +42,10 @@ def run(args: argparse.Namespace) -> int:
         from threadloom.cli import bench_rodinia
 
         return bench_rodinia.run(args, commit())
+    if args.operator == "ablation":
+        from threadloom.cli import bench_ablation
+
+        return bench_ablation.run(args, commit())
     args.rounds = args.rounds or 30
     if args.one_thread and any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
         # libraries read these when they are loaded, so start anew

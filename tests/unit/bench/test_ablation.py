@@ -1,0 +1,98 @@
+"""What an ablation counts, and its plots; builds and times are left to the command itself."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from threadloom.bench import plot
+from threadloom.bench.suites import ablation
+from threadloom.bench.suites.ablation import ALL, NONE, Ablation, Variant, switches
+from threadloom.bench.suites.rodinia_pairs import PAIRS
+from threadloom.cli import UsageError, bench_ablation
+from threadloom.cuda.lower.pipeline import OPTIONAL
+
+
+def _measured() -> Ablation:
+    """Passes a and b: a doubles the speed alone and on top, b changes nothing alone and does not build on top."""
+    variants = {
+        ALL: Variant(ALL, "ab", [1.0, 3.0, 2.0]),
+        NONE: Variant(NONE, "none", [4.0]),
+        "without a": Variant("without a", "b", [4.0]),
+        "only a": Variant("only a", "a", [2.0]),
+        "without b": Variant("without b", "a", [], "does not build: reason"),
+        "only b": Variant("only b", "none", [4.0]),
+    }
+    return Ablation(PAIRS[0], variants)
+
+
+def test_ratios_are_of_medians_and_one_where_nothing_changes() -> None:
+    found = _measured()
+    assert (found.worth_last("a"), found.worth_alone("a")) == (2.0, 2.0)
+    assert (found.worth_last("b"), found.worth_alone("b")) == (None, 1.0)
+    assert found.ratio(NONE, ALL) == 2.0
+
+
+def test_every_switch_is_off_once_and_on_alone_once() -> None:
+    found = switches(("a", "b", "c"))
+    assert found["without b"] == ("b",)
+    assert found["only b"] == ("a", "c")
+    assert (found[ALL], found[NONE]) == ((), ("a", "b", "c"))
+    assert len(found) == 8
+
+
+def test_means_count_only_programs_that_a_pass_changes() -> None:
+    name, other = OPTIONAL[:2]
+    rows = {
+        "p": {"alone": {name: 4.0, other: 1.0}, "last": {name: 1.0, other: None}},
+        "q": {"alone": {name: 1.0, other: 1.0}, "last": {name: 2.0, other: 1.0}},
+        "r": {"alone": {name: 1.0, other: 1.0}, "last": {name: 0.5, other: 1.0}},
+    }
+    found = bench_ablation.worth(rows)
+    assert found[f"{name} alone"] == {"programs": 1, "gain": pytest.approx(4.0)}
+    assert found[f"{name} last"] == {"programs": 2, "gain": pytest.approx(1.0)}
+    assert found[f"{other} last"] == {"programs": 0, "gain": None}
+
+
+def test_plots_are_well_formed(tmp_path: Path) -> None:
+    for text in (
+        plot.bars("gain & loss", [("a<b", 2.0), ("slower", 0.5), ("same", 1.0)], "two cores"),
+        plot.lines("scaling", {"x": [(1, 1.0), (2, 1.9)], "y": [(1, 1.0), (2, 1.2)]}),
+    ):
+        root = ElementTree.fromstring(text)
+        assert root.tag.endswith("svg") and len(list(root)) > 5
+    root = ElementTree.fromstring(plot.bars("t", [("a", 2.0), ("b", 0.5)]))
+    bars = [element for element in root.iter() if element.get("height") == "14"]
+    assert bars[0].get("width") == bars[1].get("width") != "0.0"  # two times as fast and as slow are as far from 1
+
+
+def test_what_the_command_refuses() -> None:
+    args = argparse.Namespace(parts="passes,speed", path=None, only="", json=None, scratch=None, rounds=1, svg=None)
+    with pytest.raises(UsageError, match="speed"):
+        bench_ablation.run(args, "")
+    args.parts = "passes"
+    with pytest.raises(UsageError, match="--path"):
+        bench_ablation.run(args, "")
+    args.path, args.only = Path("."), "nosuch"
+    with pytest.raises(UsageError, match="nosuch"):
+        bench_ablation.run(args, "")
+
+
+def test_there_is_a_core() -> None:
+    assert ablation.physical_cores() >= 1
+
+
+@pytest.mark.clang
+def test_a_pass_that_changes_nothing_makes_the_same_program(tmp_path: Path) -> None:
+    """vector addition: nothing to hoist, no barrier; its launch is known but it has no loop either."""
+    source = tmp_path / "v.cu"
+    source.write_text("__global__ void v(float* x) { x[blockIdx.x * 64 + threadIdx.x] += 1; }\n"
+                      "int main() { float* x; cudaMalloc(&x, 4096); v<<<16, 64>>>(x); }\n")  # fmt: skip
+    pair = ablation.Pair("v", "v", "loom-nvcc v.cu -o program", "./program", "v", "", "")
+    digests = ablation.fingerprints(pair, tmp_path, OPTIONAL)
+    changed = {name for name, digest in digests.items() if digest != digests[ALL]}
+    assert "without eliminate-barriers" not in changed
+    assert "without batch-launches" in changed

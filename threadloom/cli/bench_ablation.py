@@ -1,0 +1,164 @@
+"""loom bench ablation: what each optimisation is worth over Rodinia, scaling over cores, and the matmul of MCUDA.
+
+    loom bench ablation --path CHECKOUT --scratch DIR --parts passes,scaling,mcuda --json F --svg PREFIX
+    loom bench ablation ... --rounds 0          only builds, for timing later in a quiet turn
+
+Rows of programs that are in F already and not asked for again by --only stay, so that a table grows over several turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from threadloom.bench import mcuda, plot
+from threadloom.bench.run import machine
+from threadloom.bench.suites import ablation
+from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
+from threadloom.bench.suites.rodinia_speed import geometric_mean
+from threadloom.cli import UsageError, json_output
+from threadloom.cuda.lower.pipeline import OPTIONAL
+
+PARTS = ("passes", "scaling", "mcuda")
+_SIZES = (256, 512)  # parallel-inner forks for every step of every block
+
+
+def run(args: argparse.Namespace, commit: str) -> int:
+    parts = [part for part in args.parts.split(",") if part]
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise UsageError(f"no part is called {unknown[0]}; there are {', '.join(PARTS)}")
+    if args.path is None and set(parts) & {"passes", "scaling"}:
+        raise UsageError("loom bench ablation needs --path, a checkout of Rodinia with its folder cuda")
+    pairs = _pairs(args.only)
+    record = _kept(args.json)
+    record["machine"] = {**machine(), "physical_cores": ablation.physical_cores(), "name": processor()}
+    with tempfile.TemporaryDirectory(prefix="loom-ablation-") as temporary:
+        scratch = (args.scratch or Path(temporary)).resolve()
+        scratch.mkdir(parents=True, exist_ok=True)
+        rounds = 5 if args.rounds is None else args.rounds
+        for pair in pairs if "passes" in parts else ():
+            found = ablation.prepare(pair, args.path.resolve(), scratch, OPTIONAL)
+            ablation.time_variants(found, scratch, rounds)
+            print(line(found), flush=True)
+            if rounds:
+                record["passes"][pair.name] = {"commit": commit, **row(found)}
+        for pair in pairs if "scaling" in parts else ():
+            points = dict(ablation.scaling(pair, args.path.resolve(), scratch, rounds))
+            if points and rounds:
+                record["scaling"][pair.name] = {"commit": commit, "kernel_s": {str(n): t for n, t in points.items()}}
+                print(f"{pair.name:15} " + "  ".join(f"{n}: {median(t) * 1e3:.1f} ms" for n, t in points.items()))
+        if "mcuda" in parts:
+            programs = mcuda.build(scratch)
+            record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else None
+    record["worth"] = worth(record["passes"])
+    if not rounds:
+        return 0
+    _show(record)
+    json_output.write(args, "bench-ablation", 1, record)
+    if args.svg:
+        draw(record, args.svg)
+    return 0
+
+
+def _pairs(only: str) -> list[Pair]:
+    names = [name for name in only.split(",") if name]
+    known = {pair.name: pair for pair in PAIRS}
+    if unknown := [name for name in names if name not in known]:
+        raise UsageError(f"no pair is called {unknown[0]}; there are {', '.join(known)}")
+    return [known[name] for name in names] or list(PAIRS)
+
+
+def _kept(path: str | None) -> dict:
+    """The parts of an earlier record that this one adds to."""
+    place = Path(path) if path and path != "-" else None
+    old = json.loads(place.read_text()) if place is not None and place.exists() else {}
+    return {"passes": old.get("passes", {}), "scaling": old.get("scaling", {}), "mcuda": old.get("mcuda")}
+
+
+def processor() -> str:
+    """The processor's own name, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((text.partition(":")[2].strip() for text in lines if text.startswith("model name")), "")
+
+
+def line(found: ablation.Ablation) -> str:
+    distinct = {variant.digest for variant in found.variants.values()}
+    whole = found.ratio(ablation.NONE, ablation.ALL)
+    shown = "" if whole is None else f"all passes together {whole:.2f}x"
+    return f"{found.pair.name:15} {len(distinct)} different programs  {shown}"
+
+
+def row(found: ablation.Ablation) -> dict[str, json_output.Json]:
+    return {
+        "kernel_s": {name: variant.kernel_s for name, variant in found.variants.items() if variant.kernel_s},
+        "program": {name: variant.digest for name, variant in found.variants.items()},
+        "cause": {name: variant.cause for name, variant in found.variants.items() if variant.cause},
+        "all": found.ratio(ablation.NONE, ablation.ALL),
+        "alone": {name: found.worth_alone(name) for name in OPTIONAL},
+        "last": {name: found.worth_last(name) for name in OPTIONAL},
+    }
+
+
+def worth(rows: dict) -> dict[str, json_output.Json]:
+    """Geometric means over the programs that a pass changes; their number."""
+    found: dict[str, json_output.Json] = {}
+    for name in OPTIONAL:
+        for kind in ("alone", "last"):
+            ratios = [one[kind].get(name) for one in rows.values()]
+            changed = [ratio for ratio in ratios if ratio not in (None, 1.0)]
+            mean = geometric_mean(changed) if changed else None
+            found[f"{name} {kind}"] = {"programs": len(changed), "gain": mean}
+    return found
+
+
+def compare_matmul(programs: dict[str, Path], rounds: int) -> dict[str, json_output.Json]:
+    cores = ablation.physical_cores()
+    found: dict[str, json_output.Json] = {}
+    for workers in sorted({1, cores}):
+        for n in _SIZES:
+            times = {name: mcuda.seconds(program, n, rounds, workers) for name, program in programs.items()}
+            found[f"{n} on {workers}"] = {"seconds": times}
+    return found
+
+
+def _show(record: dict) -> None:
+    for name, one in record["worth"].items():
+        if one["programs"]:
+            print(f"{name:32} {one['gain']:.2f}x over {one['programs']} programs that it changes")
+    for case, one in (record["mcuda"] or {}).items():
+        if isinstance(one, dict):
+            times = one["seconds"]
+            n = int(case.split()[0])
+            print(case, "  ".join(f"{name} {2e-9 * n**3 / t:.1f} GFLOP/s" for name, t in times.items() if t))
+
+
+def draw(record: dict, prefix: str) -> None:
+    """PREFIX-passes.svg, PREFIX-scaling.svg and PREFIX-mcuda.svg, of what the record has."""
+    name = f"{record['machine']['name']}, {record['machine']['physical_cores']} physical cores"
+    gains = [(f"{what} ({one['programs']})", one["gain"]) for what, one in record["worth"].items() if one["programs"]]
+    if gains:
+        title = "Kernel time without the pass over with it, geometric mean (programs that it changes)"
+        Path(f"{prefix}-passes.svg").write_text(plot.bars(title, gains, name))
+    if record["scaling"]:
+        series = {}
+        for pair, one in record["scaling"].items():
+            times = {int(n): median(t) for n, t in one["kernel_s"].items()}
+            series[pair] = [(n, times[1] / t) for n, t in sorted(times.items())]
+        Path(f"{prefix}-scaling.svg").write_text(plot.lines("Speed of kernels over workers", series, name))
+    rows = [
+        (f"{case}: {what} / ours", t / one["seconds"][mcuda.OURS])
+        for case, one in (record["mcuda"] or {}).items()
+        if isinstance(one, dict) and one["seconds"].get(mcuda.OURS)
+        for what, t in one["seconds"].items()
+        if t and what != mcuda.OURS
+    ]
+    if rows:
+        title = "Time of MCUDA's forms of a tiled product over ours"
+        Path(f"{prefix}-mcuda.svg").write_text(plot.bars(title, rows, name))
