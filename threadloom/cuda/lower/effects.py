@@ -119,6 +119,12 @@ class Memory:
             pass
         self._mark_escapes()
 
+    def learn(self, ops: Iterable[Op]) -> None:
+        """Also the roots of pointers that `ops` define, which were made since."""
+        ops = tuple(ops)
+        while self._flow(ops):
+            pass
+
     # ------------------------------------------------------------ roots
 
     def roots(self, pointer: Operand) -> frozenset[Root]:

@@ -50,6 +50,7 @@ from threadloom.par.ops import (
     While,
 )
 from threadloom.par.passes import decline
+from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import arguments, results
 
 
@@ -86,7 +87,7 @@ class VectorizeThreads:
                 return None
             spent += size
             whole = size > self.two_versions_ops
-            width = self._width() * (2 if _has_few_sums(op) and not self.width else 1)
+            width = self.width or self._width() * 2 // (1 if _has_few_sums(op) else 4 if _is_mostly_double(op) else 2)
             return _vectorized(op, shapes, memory, editor, width, whole)
 
         body = expand(function.body, change)
@@ -100,8 +101,11 @@ class VectorizeThreads:
         known = int_value(op.uppers[-1])
         if known is not None and known < self._width():
             return "fewer threads than lanes"
-        if not has_loops_or_branches(op.body.ops) and not _is_narrowed(op, params):
-            return "straight-line code: left to LLVM"
+        if not has_loops_or_branches(op.body.ops):
+            if not _is_narrowed(op, params):
+                return "straight-line code: left to LLVM"
+            if _is_scattered(inside, shapes):
+                return "straight-line code with strided accesses: left to LLVM"
         if len(inside) > self.most_ops:
             return "too large"
         for inner in inside:
@@ -124,6 +128,16 @@ class VectorizeThreads:
         return None
 
 
+def _is_scattered(inside: list[Op], shapes: Shapes) -> bool:
+    """Half of the accesses or more reach the lanes one by one."""
+    kinds = []
+    for op in inside:
+        if isinstance(op, Leaf) and op.opcode in ("load", "store"):
+            pointer, value = (op.operands[0], op.result) if op.result else (op.operands[1], op.operands[0])
+            kinds.append(shapes.likely(pointer) in (0, size_bytes(value.type)))
+    return 2 * kinds.count(False) >= len(kinds) > 0
+
+
 def _is_narrowed(op: Parallel, params: frozenset[str]) -> bool:
     """Its fastest dimension has computed ends (narrow_threads.py): often few threads, and LLVM runs those that fill no
     vector one by one."""
@@ -140,6 +154,13 @@ def _has_few_sums(op: Parallel) -> bool:
         return False
     sums = loops[0].args
     return _FEWEST_SUMS <= len(sums) <= _MOST_SUMS and all(isinstance(one.type, Float) for one in sums)
+
+
+def _is_mostly_double(op: Parallel) -> bool:
+    """Vectors of as many f64 as of f32 would take twice the registers."""
+    floats = [value.type for inner in walk(op.body.ops) for value in results(inner) if isinstance(value.type, Float)]
+    kinds = [type_.kind for type_ in floats]
+    return default_width() >= 8 and 2 * kinds.count("double") > len(kinds)
 
 
 _FEWEST_SUMS, _MOST_SUMS = 4, 6  # of 16 vector registers, in pairs, with room for operands
