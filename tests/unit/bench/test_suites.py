@@ -7,11 +7,21 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from threadloom.bench.suites import driver, rodinia_data, rodinia_pairs, rodinia_speed, table
+from threadloom.bench.suites import (
+    driver,
+    hecbench_data,
+    hecbench_problems,
+    rodinia_data,
+    rodinia_pairs,
+    rodinia_speed,
+    table,
+)
 from threadloom.bench.suites.process import Limits, Outcome, run
 from threadloom.bench.suites.program import (
     BUILD,
@@ -102,8 +112,43 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
     rows = [Row("a", PASS, "Result | PASS", 1.5, 0.25, "./a"), Row("b", WRONG, "7 mismatches")]
     table.save(tmp_path / "rows.json", "some", "abc123", rows)
     assert table.load(tmp_path / "rows.json") == {"a": rows[0], "b": rows[1]}
-    text = table.markdown("some", "abc123", rows, "about")
+    text = table.markdown("some", "abc123", rows, "about", ("c", "d"))
     assert "| pass | 1 |" in text and "| all | 2 | |" in text and "Result / PASS" in text
+    assert "**2 programs have not been run yet:** c, d." in text
+
+
+@pytest.mark.parametrize(
+    ("check", "right", "wrong"),
+    [
+        (hecbench_problems.silent, "done in 3 ms", "Error: 3 found"),
+        (hecbench_problems.error_at_most(0.1), "The maximum error in distance is 0.05", "RMSE: 0.2"),
+        (hecbench_problems.error_at_most(0.1), "RSME = 0.0\naccuracy: 1e-3", "RMSE = nan"),
+        (hecbench_problems.device_as_host, "device result: 2\nhost result: 2.0000001", "device result: 2\nhost result: 3"),
+    ],
+)
+def test_checks_that_print_no_verdict(check: Callable[[str], str], right: str, wrong: str) -> None:
+    assert check(right) == "" and check(wrong) != ""
+
+
+def test_inputs_are_made_in_the_copy_and_not_in_the_checkout(tmp_path: Path) -> None:
+    checkout = suite(tmp_path, source="x")
+    (checkout / "data").mkdir()
+    (checkout / "data" / "kept").write_text("kept")
+    folder = driver.copy("src/one", checkout, tmp_path / "scratch")
+    place = hecbench_data.writable(folder, "../../data/deep/input.txt")
+    place.write_text("made")
+    assert not (checkout / "data" / "deep").exists()
+    assert (folder / "../../data/kept").read_text() == "kept" and (folder / "../../data/deep/input.txt").exists()
+
+
+def test_a_made_graph_is_symmetric_and_sorted(tmp_path: Path) -> None:
+    hecbench_data.ecl_graph(50, 6, weights=True)(tmp_path / "g.egr")
+    nodes, edges, *rest = np.fromfile(tmp_path / "g.egr", dtype=np.int32).tolist()
+    first, targets, weights = rest[: nodes + 1], rest[nodes + 1 :][:edges], rest[nodes + 1 + edges :]
+    assert first[0] == 0 and first[-1] == edges == len(targets) == len(weights)
+    ends = list(zip(targets, weights, strict=True))
+    pairs = {(a, b): w for a in range(nodes) for b, w in ends[first[a] : first[a + 1]]}
+    assert len(pairs) == edges and all(a != b and pairs[b, a] == w for (a, b), w in pairs.items())
 
 
 def test_a_pair_counts_by_its_faster_running_twin() -> None:

@@ -53,7 +53,8 @@ def main(argv: list[str] | None = None) -> int:
         ordered = [rows[name] for name in names if name in rows]
         table.save(args.json, args.suite, SUITES[args.suite], ordered)
         if args.markdown:
-            args.markdown.write_text(table.markdown(args.suite, SUITES[args.suite], ordered, suite.ABOUT))
+            not_run = tuple(name for name in names if name not in rows)
+            args.markdown.write_text(table.markdown(args.suite, SUITES[args.suite], ordered, suite.ABOUT, not_run))
 
     for program in chosen:
         known = rows.get(program.name)

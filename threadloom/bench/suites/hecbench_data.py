@@ -16,12 +16,12 @@ Maker = Callable[[Path], None]
 def provide(program: str, folder: Path) -> None:
     """Make the files that `program` reads and the checkout lacks; paths are relative to its folder in the copy."""
     for name, make in INPUTS.get(program, {}).items():
-        place = _writable(folder, name)
+        place = writable(folder, name)
         if not place.exists():
             make(place)
 
 
-def _writable(folder: Path, name: str) -> Path:
+def writable(folder: Path, name: str) -> Path:
     """The place of `name`, with folders on the way there that are links to the checkout made real ones of links."""
     place = Path(folder)
     for part in Path(name).parent.parts:

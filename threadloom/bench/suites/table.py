@@ -23,12 +23,15 @@ def save(path: Path, suite: str, commit: str, rows: list[Row]) -> None:
     write_whole(path, json.dumps(record, indent=1) + "\n")
 
 
-def markdown(suite: str, commit: str, rows: list[Row], about: str) -> str:
+def markdown(suite: str, commit: str, rows: list[Row], about: str, not_run: tuple[str, ...] = ()) -> str:
+    """The table; `not_run` names the suite's programs that have no row yet."""
     counts = Counter(row.result for row in rows)
     lines = [f"# {suite} at {commit}", "", about, ""]
     lines += ["| result | programs | meaning |", "|---|---|---|"]
     lines += [f"| {result} | {counts[result]} | {meaning} |" for result, meaning in MEANINGS.items() if counts[result]]
     lines += [f"| all | {len(rows)} | |", ""]
+    if not_run:
+        lines += [f"**{len(not_run)} programs have not been run yet:** {', '.join(not_run)}.", ""]
     if versions := Counter(row.by for row in rows if row.by).most_common():
         lines += ["Run by threadloom at " + ", ".join(f"{by} ({count} rows)" for by, count in versions) + ".", ""]
     lines += ["| program | result | cause, or the line that it is judged by | build s | run s | command |"]
