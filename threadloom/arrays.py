@@ -7,6 +7,7 @@ dimension.
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,10 +130,24 @@ def allocate(shape: tuple[int, ...], dtype: Dtype, framework: str, device: str =
     if device != "cpu":
         return arrays_device.allocate_on(device, stored, dtype, framework)
     if framework != "torch":
-        return np.empty(stored, numpy_dtype(dtype))
+        return _on_a_line(stored, numpy_dtype(dtype))
     import torch
 
     return torch.empty(stored, dtype=arrays_device.torch_dtype(dtype))
+
+
+LINE_BYTES, LARGE_BYTES = 64, 1 << 16
+
+
+def _on_a_line(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array that starts on a cache line where it is large, since stores past the caches need that. NumPy's own
+    large arrays start 16 bytes after one."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < LARGE_BYTES:
+        return np.empty(shape, dtype)
+    room = np.empty(size + LINE_BYTES, np.uint8)
+    first = -room.__array_interface__["data"][0] % LINE_BYTES
+    return room[first : first + size].view(dtype).reshape(shape)
 
 
 def stored_shape(shape: tuple[int, ...], dtype: Dtype) -> tuple[int, ...]:

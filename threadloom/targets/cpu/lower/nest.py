@@ -10,7 +10,7 @@ other loops has two vectors (a panel) where it is the vector loop, else one posi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from threadloom.errors import InternalError
@@ -24,6 +24,7 @@ from threadloom.targets.cpu.lower.access import TensorAccess
 from threadloom.targets.cpu.lower.context import Context, Point, Window
 from threadloom.targets.cpu.lower.elementwise import materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator, widest
+from threadloom.targets.cpu.lower.late_stores import emit_late_stores, plan_late_stores
 from threadloom.targets.cpu.lower.reduce import Accumulator, Reduction, reduction_of
 from threadloom.targets.cpu.lower.scan import emit_scan
 from threadloom.targets.cpu.lower.tiles import store_tile
@@ -127,6 +128,10 @@ class NestEmitter:
                 raise InternalError(f"scan {scans[0].result.name} shares its loop")
             emit_scan(self, scans[0], points)
             return
+        late = plan_late_stores(self.c, nest, self.axis) if len(points) == 1 else None
+        if late is not None:
+            emit_late_stores(self, nest, late, points[0], path)
+            return
         vector = nest.axis == self.axis
         unit = self.lanes if vector else 1
         copies = self._copies(nest, points, vector)
@@ -146,6 +151,29 @@ class NestEmitter:
             states = self._loop(nest, path, points, main_end, length, unit, 1, states, length if masked else None)
         for state in states:
             self._finish(state, points, nest.axis)
+
+    def part(
+        self, nest: Nest, path: Path, point: Point, first: Operand, end: Operand, states: list[State]
+    ) -> list[State]:
+        """Whole steps of the vector loop `nest` from `first` to `end`, for the row at `point`."""
+        copies = self._copies(nest, [point], True)
+        return self._loop(nest, path, [point], first, end, self.lanes * copies, copies, states, None)
+
+    def in_pieces(
+        self, nest: Nest, path: Path, point: Point, size: int, before: Callable[[Operand, Operand], None]
+    ) -> None:
+        """The vector loop `nest` in pieces of `size`, which divides its length; `before`(first, end) each of them."""
+        b, copies = self.c.b, self._copies(nest, [point], True)
+        states = [self._start(op, [point], copies, True) for op in nest.items if _reduces(op, nest.axis)]
+        carried = _parts(states, copies)
+        length = self.c.ranges[nest.axis].length
+        with b.loop(0, length, size, inits=carried, names=["acc"] * len(carried), iv=nest.axis) as piece:
+            end = b.add(piece.iv, size)
+            before(piece.iv, end)
+            after = self.part(nest, path, point, piece.iv, end, _with_parts(states, copies, piece.args))
+            piece.yield_(*_parts(after, copies))
+        for state in _with_parts(states, copies, piece.results):
+            self._finish(state, [point], nest.axis)
 
     def _window(self, nest: Nest, path: Path, points: list[Point], window: Window, unit: int) -> None:
         """A part of the tile, for elementwise operations: whole vectors, then a masked one."""
