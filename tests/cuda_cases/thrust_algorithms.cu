@@ -1,4 +1,7 @@
 // slow; Thrust: vectors, iterators and algorithms on host and device, with functors of the device only.
+#include <nvtx3/nvToolsExt.h>
+#include <thrust/detail/type_traits.h>
+#include <thrust/iterator/discard_iterator.h>
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>
@@ -23,7 +26,21 @@ struct Affine {
 struct IsOdd { __host__ __device__ bool operator()(int x) const { return x & 1; } };
 __global__ void add_one(int* p, int n) { if (threadIdx.x < n) p[threadIdx.x] += 1; }
 
+// Copies between device_vector and std::vector's own iterators; an iterator that keeps nothing.
+static void check_host_iterators() {
+  std::vector<int> in{5, 6, 6, 7, 7, 7}, back(6);
+  thrust::device_vector<int> keys(6), sums(6);
+  thrust::copy(in.begin(), in.end(), keys.begin());
+  auto end = thrust::copy(keys.begin(), keys.end(), back.begin());
+  EXPECT(end == back.end() && back == in, "copied %d", back[5]);
+  auto ends = thrust::reduce_by_key(keys.begin(), keys.end(), keys.begin(), thrust::make_discard_iterator(), sums.begin());
+  EXPECT(ends.second - sums.begin() == 3 && sums[0] == 5 && sums[1] == 12 && sums[2] == 21, "sums");
+  nvtxRangePushA("outer");
+  EXPECT(nvtxRangePushA("inner") == 1 && nvtxRangePop() == 1 && nvtxRangePop() == 0, "ranges");
+}
+
 int main() {
+  check_host_iterators();
   const int n = 100;
   thrust::host_vector<int> h(n);
   for (int i = 0; i < n; ++i) h[i] = i * 37 % 101;

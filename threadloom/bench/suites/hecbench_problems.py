@@ -215,7 +215,6 @@ def device_as_host(output: str) -> str:
 CHECKS: dict[str, Callable[[str], str]] = {
     "amgmk": silent,
     "ans": silent,
-    "atan2": error_at_most(0),
     "bsearch": silent,
     "channelShuffle": silent,
     "cobahh": error_at_most(1e-3),

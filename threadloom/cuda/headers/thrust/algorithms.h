@@ -99,11 +99,19 @@ template <class Policy, class It, class F, std::enable_if_t<__loom_is_policy<Pol
 template <class It, class F> It tabulate(It first, It last, F f) { return __loom_tabulate(__loom_where<It>(), first, last, f); }
 
 template <class In, class Out> Out __loom_copy(const host_tag&, In first, In last, Out out) { for (; first != last; ++first, ++out) *out = *first; return out; }
+/* Iterators of std::vector, which host_vector's are, work in host code only: on the device they are the pointers in them. */
+template <class It, class = void> struct __loom_unwrap { static It raw(It it) { return it; } };
+template <class It> struct __loom_unwrap<It, std::enable_if_t<std::is_pointer_v<std::decay_t<decltype(std::declval<It>().base())>>>> {
+  static auto raw(It it) { return it.base(); }
+};
 template <class In, class Out> Out __loom_copy(const device_tag& where, In first, In last, Out out) {
-  __loom_result<Out> memory;
+  auto from = __loom_unwrap<In>::raw(first), end = __loom_unwrap<In>::raw(last);
+  auto to = __loom_unwrap<Out>::raw(out);
+  __loom_result<decltype(to)> memory;
   auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first, ++out) *out = *first; *result = out; });
-  return memory.take();
+  __loom_run(where, [=] __device__() mutable { for (; from != end; ++from, ++to) *to = *from; *result = to; });
+  if constexpr (std::is_same_v<decltype(to), Out>) return memory.take();
+  else return out + (memory.take() - to);
 }
 template <class Policy, class In, class Out, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out copy(const Policy& policy, In first, In last, Out out) { return __loom_copy(policy, first, last, out); }
 template <class In, class Out> Out copy(In first, In last, Out out) { return __loom_copy(__loom_where<In, Out>(), first, last, out); }
@@ -518,15 +526,32 @@ template <class In, class T> In __loom_upper_bound(const device_tag& where, In f
 template <class Policy, class In, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> In upper_bound(const Policy& policy, In first, In last, T value) { return __loom_upper_bound(policy, first, last, value); }
 template <class In, class T> In upper_bound(In first, In last, T value) { return __loom_upper_bound(__loom_where<In>(), first, last, value); }
 
-template <class K, class V, class KO, class VO> pair<KO, VO> __loom_reduce_by_key(const host_tag&, K first, K last, V values, KO keys, VO sums) { for (bool open = false; first != last; ++first, ++values) { if (open && *keys == *first) *sums = *sums + *values; else { if (open) ++keys, ++sums; open = true; *keys = *first; *sums = *values; } if (first + 1 == last) ++keys, ++sums; } return pair<KO, VO>(keys, sums); }
-template <class K, class V, class KO, class VO> pair<KO, VO> __loom_reduce_by_key(const device_tag& where, K first, K last, V values, KO keys, VO sums) {
+/* Runs of equal keys: one key and one sum each. Outputs are only written, for iterators that keep nothing. */
+template <class K, class V, class KO, class VO, class Equal, class Op>
+__host__ __device__ pair<KO, VO> __loom_reduce_runs(K first, K last, V values, KO keys, VO sums, Equal equal, Op op) {
+  while (first != last) {
+    K run = first;
+    typename std::iterator_traits<V>::value_type sum = *values;
+    for (++first, ++values; first != last && equal(*run, *first); ++first, ++values) sum = op(sum, *values);
+    *keys = *run;
+    *sums = sum;
+    ++keys, ++sums;
+  }
+  return pair<KO, VO>(keys, sums);
+}
+template <class K, class V, class KO, class VO, class Equal, class Op>
+pair<KO, VO> __loom_reduce_by_key(const host_tag&, K first, K last, V values, KO keys, VO sums, Equal equal, Op op) { return __loom_reduce_runs(first, last, values, keys, sums, equal, op); }
+template <class K, class V, class KO, class VO, class Equal, class Op>
+pair<KO, VO> __loom_reduce_by_key(const device_tag& where, K first, K last, V values, KO keys, VO sums, Equal equal, Op op) {
   __loom_result<pair<KO, VO>> memory;
   auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (bool open = false; first != last; ++first, ++values) { if (open && *keys == *first) *sums = *sums + *values; else { if (open) ++keys, ++sums; open = true; *keys = *first; *sums = *values; } if (first + 1 == last) ++keys, ++sums; } *result = pair<KO, VO>(keys, sums); });
+  __loom_run(where, [=] __device__() mutable { auto ends = __loom_reduce_runs(first, last, values, keys, sums, equal, op); result->first = ends.first, result->second = ends.second; });
   return memory.take();
 }
-template <class Policy, class K, class V, class KO, class VO, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> pair<KO, VO> reduce_by_key(const Policy& policy, K first, K last, V values, KO keys, VO sums) { return __loom_reduce_by_key(policy, first, last, values, keys, sums); }
-template <class K, class V, class KO, class VO> pair<KO, VO> reduce_by_key(K first, K last, V values, KO keys, VO sums) { return __loom_reduce_by_key(__loom_where<K, V, KO, VO>(), first, last, values, keys, sums); }
+template <class Policy, class K, class V, class KO, class VO, class Equal = equal_to<void>, class Op = plus<void>, std::enable_if_t<__loom_is_policy<Policy>, int> = 0>
+pair<KO, VO> reduce_by_key(const Policy& policy, K first, K last, V values, KO keys, VO sums, Equal equal = Equal(), Op op = Op()) { return __loom_reduce_by_key(policy, first, last, values, keys, sums, equal, op); }
+template <class K, class V, class KO, class VO, class Equal = equal_to<void>, class Op = plus<void>, std::enable_if_t<!__loom_is_policy<K>, int> = 0>
+pair<KO, VO> reduce_by_key(K first, K last, V values, KO keys, VO sums, Equal equal = Equal(), Op op = Op()) { return __loom_reduce_by_key(__loom_where<K, V, KO, VO>(), first, last, values, keys, sums, equal, op); }
 
 /* ---- sorting: a stable merge sort of positions */
 template <class K, class L> __host__ __device__ void __loom_sort_positions(K first, long n, long* order, long* spare, L less) {

@@ -214,6 +214,28 @@ template <class T> class counting_iterator {
   __host__ __device__ bool operator==(const counting_iterator& o) const { return value_ == o.value_; }
 };
 template <class T> __host__ __device__ counting_iterator<T> make_counting_iterator(T value) { return counting_iterator<T>(value); }
+/* Takes what is written to it, and keeps nothing. */
+class discard_iterator {
+  std::ptrdiff_t at_;
+
+ public:
+  struct sink { template <class T> __host__ __device__ const sink& operator=(const T&) const { return *this; } };
+  typedef std::ptrdiff_t difference_type;
+  typedef sink value_type;
+  typedef const sink* pointer;
+  typedef sink reference;
+  typedef std::random_access_iterator_tag iterator_category;
+  typedef device_tag system_tag;
+  __host__ __device__ discard_iterator(difference_type at = 0) : at_(at) {}
+  __host__ __device__ sink operator*() const { return sink(); }
+  __host__ __device__ sink operator[](difference_type) const { return sink(); }
+  __host__ __device__ discard_iterator operator+(difference_type n) const { return discard_iterator(at_ + n); }
+  __host__ __device__ difference_type operator-(const discard_iterator& o) const { return at_ - o.at_; }
+  __host__ __device__ discard_iterator& operator++() { ++at_; return *this; }
+  __host__ __device__ bool operator!=(const discard_iterator& o) const { return at_ != o.at_; }
+  __host__ __device__ bool operator==(const discard_iterator& o) const { return at_ == o.at_; }
+};
+__host__ __device__ inline discard_iterator make_discard_iterator(std::ptrdiff_t at = 0) { return discard_iterator(at); }
 template <class T> class constant_iterator {
   T value_;
   std::ptrdiff_t at_;
