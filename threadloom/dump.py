@@ -18,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,7 @@ NOT_A_STAGE = slug("not-a-stage", "a file to run from is no stage of a dump")
 
 
 COMBINE = "combine"  # in the names of stages of the program that combines the parts of a split reduction
+IN_PARTS = re.compile(r" in \d+ parts$")  # behind it, where the code is of one of two programs
 MADE_FOR = "made for "  # begins the comment that says which call the code of a stage fits
 
 
@@ -81,7 +83,7 @@ def cpu_stages(
     from threadloom.targets.cpu.jit import compile_assembly
 
     yield from plan_stages(call.kernel, program)
-    made_for = f"{MADE_FOR}{_described(call)}"
+    made_for = f"{MADE_FOR}{_described(call)}{_in_parts(program)}"
     for number, (step, arrays) in enumerate(steps_of(program, call.arrays, call.dims)):
         names = ((4, "par"), (5, "llvm"), (6, "asm"))
         par, ir, asm = (f"1{n}-{COMBINE}" if number else f"0{n}-{name}" for n, name in names)
@@ -230,7 +232,7 @@ def _check_made_for(path: Path, text: str, call: Call) -> None:
     """Refuse code for other arguments, which would read and write outside these. A text without the comment is the
     editor's own."""
     first = text.partition("\n")[0].strip("; /*")
-    made_for, wanted = first.removeprefix(MADE_FOR), _described(call)
+    made_for, wanted = IN_PARTS.sub("", first.removeprefix(MADE_FOR)), _described(call)
     if first.startswith(MADE_FOR) and made_for != wanted:
         raise CompileError(
             BAD_STAGE,
@@ -240,8 +242,22 @@ def _check_made_for(path: Path, text: str, call: Call) -> None:
         )
 
 
-def _planned(source: Kernel | TaskGraph, call: Call) -> SProgram:
-    return plan(source, _extents(call), device("cpu")).best
+def _planned(source: Kernel | TaskGraph, call: Call, splits: bool = True) -> SProgram:
+    return plan(source, _extents(call), device("cpu"), splits=splits).best
+
+
+def _in_parts(program: SProgram) -> str:
+    return "" if program.combine is None else f" in {program.partition.splits} parts"
+
+
+def _plan_beside(path: Path) -> Path:
+    plans = sorted(path.parent.glob("*.sprog"))
+    if plans:
+        return plans[0]
+    raise CompileError(
+        NOT_A_STAGE, f"beside {path.name} there is no .sprog", why="the plan says how the kernel is launched",
+        try_="keep the files of a dump together",
+    )  # fmt: skip
 
 
 def _extents(call: Call) -> dict[str, int]:
@@ -363,8 +379,12 @@ def _from_program(program: SProgram, call: Call) -> Callable[[], None]:
 
 
 def _from_llvm(text: str, call: Call, path: Path) -> Callable[[], None]:
-    """`path`, whose text it is, says which of two programs is meant."""
-    program = _planned(call.kernel, call)
+    """`path`, whose text it is, says which of two programs is meant, and has the plan of both beside it."""
+    if IN_PARTS.search(_read(path).partition("\n")[0].strip("; /*")):
+        plan_file = _plan_beside(path)
+        program = _read_program(plan_file, _read(plan_file), call)
+    else:
+        program = _planned(call.kernel, call, splits=False)
     number = int(program.combine is not None and COMBINE in path.name)
     return _running(program, call, {number: text})
 
@@ -403,13 +423,8 @@ def _from_cuda(path: Path, text: str, call: Call) -> Callable[[], None]:
     from threadloom.targets.cuda.launch_copies import OnGpu
     from threadloom.targets.cuda.time_plan import packed_facts
 
-    plans = sorted(path.parent.glob("*.sprog"))
-    if not plans:
-        raise CompileError(
-            NOT_A_STAGE, f"beside {path.name} there is no .sprog", why="the plan says how the kernel is launched",
-            try_="keep the files of a dump together",
-        )  # fmt: skip
-    program = _read_program(plans[0], _read(plans[0]), call)
+    plan_file = _plan_beside(path)
+    program = _read_program(plan_file, _read(plan_file), call)
     kernel = compile_program(program, packed_facts(call.kernel, call.dims), dict(call.dims))
     edited = kernel.combine if kernel.combine is not None and COMBINE in path.name else kernel
     edited.source = replace(edited.source, text=text)

@@ -16,6 +16,7 @@ MOST_TRIPS = 12  # of each loop within a tile
 FAMILIES = {
     "bound": "cannot beat the best plan: its lower bound is longer",
     "work-limit": "not scheduled within the bound on work",
+    "splits": "the reduction of this short grid cannot be done in parts",
     "tiles-first": "another tile was chosen before any order (policy `decoupled`)",
     "kept": "what a walk along an axis keeps cannot be filled by the copy engine",
     "no-schedule": "no order of the sTasks fits the buffers",

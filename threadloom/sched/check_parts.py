@@ -1,4 +1,4 @@
-"""Conditions on the two programs of a split reduction (docs/sprogram.md, section 9a).
+"""Conditions on the two programs of a split reduction (docs/sprogram.md, section 10).
 
 Each program alone is checked like any other. Together: every tensor that goes between them is written by one program,
 once for each part and position, and read by the other at all parts; the parts of the loop lie one behind the other

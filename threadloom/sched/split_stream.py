@@ -266,7 +266,7 @@ def _neutral(code: _Code, of: Splittable, at: int) -> Value:
         number = True
     if not arg.type.axes:
         return code.const(number, dtype)
-    made = code.value("none", arg.type.axes, dtype)
+    made = code.value("neutral", arg.type.axes, dtype)
     filled_with = code.const(number, dtype)
     code.ops.append(Full(made, filled_with))
     return made

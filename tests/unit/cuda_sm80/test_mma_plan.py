@@ -23,7 +23,7 @@ def problem(call, most: int = 4):
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     aligned = {n: f.aligned for n, f in facts.items()}
-    return plan(call.kernel, call.dims, device("a100"), most=most, strides_ok=aligned).best, facts
+    return plan(call.kernel, call.dims, device("a100"), most=most, strides_ok=aligned, splits=False).best, facts
 
 
 def source_of(call) -> str:

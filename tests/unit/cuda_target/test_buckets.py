@@ -93,7 +93,7 @@ def test_old_forms_are_forgotten(gpu, monkeypatch):
 def test_a_store_that_needs_whole_tiles_does_not_serve_others():
     kernel = shifted_product.tile()
     shapes = [{"M": m, "K": 64, "N": 128, "R": m + 1} for m in (128, 120)]
-    program = plan(kernel, shapes[0], "h200").best
+    program = plan(kernel, shapes[0], "h200", splits=False).best
     shape = {"a": (128, 64), "b": (64, 128), "scale": (129,), "out": (129, 128)}
     arrays = {name: np.zeros(extents, np.float16) for name, extents in shape.items()}
     given = {n: replace(t, pointer=0) for n, t in device_tensors(kernel, arrays).items()}
@@ -108,7 +108,7 @@ def test_code_that_serves_is_the_code_that_would_be_made(name: str):
     fixed = {"matmul": dict(N=512, K=256), "flash_attention": dict(B=1, H=2, HKV=2, SK=510, D=64)}[name]
     varied = {"matmul": "M", "flash_attention": "SQ"}[name]
     calls = [example_call(name, {**fixed, varied: extent}) for extent in (1000, 961)]
-    texts, program = [], plan(calls[0].kernel, calls[0].dims, "h200").best
+    texts, program = [], plan(calls[0].kernel, calls[0].dims, "h200", splits=False).best
     for one in calls:
         given = {n: replace(t, pointer=0) for n, t in device_tensors(one.kernel, one.arrays).items()}
         facts = {t.name: facts_of(t, given[t.name]) for t in one.kernel.tensors}

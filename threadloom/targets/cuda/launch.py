@@ -232,7 +232,9 @@ TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not f
 MOST_TRIED = 32  # plans compiled before one with faults is taken
 
 
-def _compiled(kernel, dims, facts, machine: Device, defines, splits: bool = True) -> Iterator[CudaKernel | CompileError | str]:
+def _compiled(
+    kernel, dims, facts, machine: Device, defines, splits: bool = True
+) -> Iterator[CudaKernel | CompileError | str]:
     """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
     many at a time as there are cores (NVRTC runs in parallel)."""
 
@@ -259,7 +261,9 @@ def _compiled(kernel, dims, facts, machine: Device, defines, splits: bool = True
             yield from pool.map(attempt, batch)
 
 
-def _programs(kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device, splits: bool = True):
+def _programs(
+    kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device, splits: bool = True
+):
     """Plans, best first: the measured one, the model's, then its next candidates."""
     from threadloom.sched.reuse import Origin, program_for
 
