@@ -94,6 +94,7 @@ def suite(tmp_path: Path, **files: str) -> Path:
         ("echo 'x.cu:3: error: no such thing' && false", "true", BUILD),
         ("true", "kill -SEGV $$", CRASH),
         ("true", "echo could not open input.txt && test -e data/input.txt", INPUT),
+        ("true", "echo Failed to open the file frames/0. Exit; exit 1", INPUT),
         ("while :; do :; done", "true", TIME),
     ],
 )

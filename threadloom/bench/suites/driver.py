@@ -22,6 +22,7 @@ from threadloom.bench.suites.program import (
     Row,
     build_cause,
     limit_cause,
+    line_of,
 )
 
 
@@ -86,13 +87,21 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
         except (OSError, ValueError, IndexError) as error:  # the output is not what a right program writes
             row.result, row.cause = WRONG, f"its output cannot be read: {error}"
         missing = missing_inputs(program.runs[: len(outcomes)], folder)
-        if row.result in (WRONG, CRASH) and missing:
-            row.result, row.cause = INPUT, f"{missing[0]} is missing"
+        unopened = _NOT_OPENED.search(log)
+        if row.result in (WRONG, CRASH) and (missing or unopened):
+            row.result = INPUT
+            row.cause = line_of(log, unopened.start()) if unopened else f"{missing[0]} is missing"
         row.cause = anonymous(row.cause, scratch)
         return row
     finally:
         if not keep:
             restore(program.folder, checkout, scratch)
+
+
+_NOT_OPENED = re.compile(
+    r"(?i)(?:fail(?:ed)? to|can ?not|can't|could not|unable to|error) (?:open|load|read|find)|(?:not|be) opened"
+    r"|no such file|not find a sub-directory"
+)
 
 
 def missing_inputs(runs: tuple[str, ...], folder: Path) -> list[str]:
