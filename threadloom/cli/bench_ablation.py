@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, commit: str) -> int:
             ablation.time_variants(found, scratch, rounds)
             print(line(found), flush=True)
             if rounds:
-                record["passes"][pair.name] = {"commit": commit, **row(found)}
+                record["passes"][pair.name] = {"commit": found.commit, **row(found)}
         for pair in pairs if "scaling" in parts else ():
             points = dict(ablation.scaling(pair, args.path.resolve(), scratch, rounds))
             if points and rounds:

@@ -1,7 +1,7 @@
 """What each optimisation is worth: Rodinia's programs built with all passes but one, and with one alone (PPoPP'23).
 
 A pass that changes nothing about a program is not built and timed for it: the lowered kernels of both are compared
-first. Builds stay in the scratch folder under the digest of what was built, so that timing can be done later, in turns.
+first. Builds stay in the scratch folder, so that timing can be done later, in turns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadloom.bench.suites import rodinia_data
-from threadloom.bench.suites.driver import environment
+from threadloom.bench.suites.driver import environment, version
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.program import build_cause
 from threadloom.bench.suites.rodinia_pairs import Pair
@@ -53,6 +53,7 @@ class Ablation:
 
     pair: Pair
     variants: dict[str, Variant]
+    commit: str = ""  # that was built
 
     def ratio(self, slow: str, fast: str) -> float | None:
         """Time of `slow` over that of `fast`; 1.0 where both are the same program, None where one did not run."""
@@ -82,16 +83,21 @@ def switches(passes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def prepare(pair: Pair, checkout: Path, scratch: Path, passes: tuple[str, ...]) -> Ablation:
-    """The variants of `pair`, every distinct one built in `scratch`."""
+    """The variants of `pair`, every distinct one built in `scratch`. What an earlier call built there for the same
+    passes is taken as it is, with the commit of that time: timing wants a quiet machine, building takes long."""
     folder = copied(pair, checkout, scratch)
-    builds = fingerprints(pair, folder, passes)
-    ablation = Ablation(pair, {name: Variant(name, digest) for name, digest in builds.items()})
-    left_out = switches(passes)
-    for name, variant in ablation.variants.items():
-        program = folder / f"program.{variant.digest}"
-        if not program.exists():
-            variant.cause = build(pair, folder, left_out[name], program)
-    return ablation
+    kept = folder / "builds.json"
+    record = json.loads(kept.read_text()) if kept.exists() else {}
+    if set(record.get("digests", ())) != set(switches(passes)):
+        record = {"commit": version(), "digests": fingerprints(pair, folder, passes), "causes": {}}
+        for name, left_out in switches(passes).items():
+            program = folder / f"program.{record['digests'][name]}"
+            if not program.exists() and (cause := build(pair, folder, left_out, program)):
+                record["causes"][name] = cause
+        kept.write_text(json.dumps(record))
+    causes = record["causes"]
+    variants = {name: Variant(name, digest, [], causes.get(name, "")) for name, digest in record["digests"].items()}
+    return Ablation(pair, variants, record["commit"])
 
 
 def copied(pair: Pair, checkout: Path, scratch: Path) -> Path:
