@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from threadloom.cuda import entry, front, inline, launch_effects, link_host, semantics
 from threadloom.cuda.cfg import parsing
+from threadloom.cuda.cfg.fold_packed import fold_packed
 from threadloom.cuda.front import FrontIr, SourceOptions
 from threadloom.cuda.host_launches import with_launch_facts
 from threadloom.cuda.host_stubs import Stub, find_stubs
 from threadloom.cuda.kernel import SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
+from threadloom.cuda.split_coerced import split_coerced
 from threadloom.errors import InternalError
 from threadloom.par.ops import I32, Alloca, Function, Global, Module, Parallel, Space
 from threadloom.par.result_types import size_bytes
@@ -58,9 +60,9 @@ def raise_device(
     device_irs: list[str], kernels: tuple[str, ...], keep: frozenset[str] = frozenset(), dump: Dump = no_dump
 ) -> Raised:
     """The device IR of one file, or of several that are linked together, at level par."""
-    text = inline.inline_device([semantics.restore(one) for one in device_irs], kernels, keep)
+    text = inline.inline_device([split_coerced(semantics.restore(one)) for one in device_irs], kernels, keep)
     dump("inlined.ll", text)
-    raised = raise_module(parsing.parse(text), kernels, keep)
+    raised = raise_module(fold_packed(parsing.parse(text)), kernels, keep)
     if dump is not no_dump:
         dump("raised.par", _par_text(raised.module))
     return raised

@@ -61,14 +61,19 @@ def named_types(text: str) -> dict[str, Type]:
             else:
                 for used in re.findall(r'%(?:[-\w$.]+|"[^"]*")', body):
                     resolve(used)
-                parser = LlvmParser(Cursor(body, "<type>"), DebugInfo(""))
-                parser.named_types = resolved
-                resolved[name] = parser.type()
+                resolved[name] = parse_type(body, resolved)
         return resolved[name]
 
     for name in bodies:
         resolve(name)
     return resolved
+
+
+def parse_type(text: str, known: dict[str, Type]) -> Type:
+    """The type that `text` spells; `known`: what named types stand for."""
+    parser = LlvmParser(Cursor(text, "<type>"), DebugInfo(""))
+    parser.named_types = known
+    return parser.type()
 
 
 def _annotations(text: str) -> Iterator[tuple[str, str]]:

@@ -189,8 +189,8 @@ class Shapes:
     def _scaled(self, op: Leaf, strides: list[Stride]) -> Stride:
         for position in (0, 1) if op.opcode == "mul" else (1,):
             factor, other = int_value(op.operands[position]), strides[1 - position]
-            if factor is not None and other is not VARYING and 0 <= factor < 1 << 20:
-                return other * (factor if op.opcode == "mul" else 1 << min(factor, 31))
+            if factor is not None and other is not VARYING and 0 <= factor < (1 << 20 if op.opcode == "mul" else 21):
+                return other * (factor if op.opcode == "mul" else 1 << factor)
         return VARYING
 
     def _address(self, op: Leaf, strides: list[Stride]) -> Stride:
