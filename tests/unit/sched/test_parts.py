@@ -20,10 +20,12 @@ from threadloom.machine.devices import device
 from threadloom.sched.check import check
 from threadloom.sched.mutate_parts import PART_OPERATORS
 from threadloom.sched.ops import AxisTile, Partition, SProgram
-from threadloom.sched.reuse import recipe_from_text, recipe_of, recipe_text, remake
+from threadloom.sched.reuse import Origin, key_of, recipe_from_text, recipe_of, recipe_text, remake
+from threadloom.sched.reuse import choose as choose_plan
 from threadloom.sched.search import plan
 from threadloom.sched.simulate_tiles import simulate_tiles
 from threadloom.sched.text import parse, print_program
+from threadloom.store import Store
 from threadloom.tile.interp import interpret
 from threadloom.tile.text import parse_text
 from threadloom.tolerance import worst_error
@@ -111,13 +113,21 @@ PLANNED = {
         {"B": 1, "H": 1, "HKV": 1, "SQ": 10, "SK": 160, "D": 16},
         part(whole("m", 64), whole("n", 64), splits=2, order="part b h m"),
     ),
+    "chunk_state": (  # with an axis that one tile of the grid walks
+        {"B": 1, "C": 1, "L": 288, "H": 4, "P": 16, "N": 32, "G": 2},
+        Partition(
+            (whole("p", 64), whole("n", 32), whole("k", 64), whole("h", 2)), ("h",),
+            ("part", "b", "chunk", "h", "p", "n"), splits=2, persistent=True,
+        ),
+    ),
     "block_sparse_matmul": (
         {"M": 64, "K": 352, "N": 24},
         part(whole("n", 32), splits=3, order="part i n"),
     ),
 }  # fmt: skip
+SLOW = ("block_sparse_matmul", "chunk_state")
 names = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] if n == "block_sparse_matmul" else []) for n in PLANNED]
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in PLANNED]
 )
 
 
@@ -195,3 +205,13 @@ def test_what_cannot_be_split_is_refused_as_a_partition():
     problem = planning_problem(choose("layernorm", {"M": 4, "N": 64}), None, "f16")
     with pytest.raises(CompileError, match="reduction in 4 parts"):
         plan(problem.kernel, problem.dims, "h200", only=Partition((whole("m", 1),), splits=4))
+
+
+def test_a_stored_plan_is_split_again(tmp_path):
+    call, program = bound("matmul"), planned("matmul")
+    with Store(tmp_path / "store.sqlite") as store:
+        key = key_of(call.kernel, call.dims, device("h200"))
+        store.set_plan(key, recipe_text(recipe_of(program)), 1000.0, program.predicted_ns)
+        chosen = choose_plan(call.kernel, call.dims, device("h200"), store)
+    assert chosen.origin is Origin.TUNED and chosen.program.partition == program.partition
+    assert chosen.program.combine is not None
