@@ -367,7 +367,7 @@ class Synchronizer:
                 item.after.append(Wait(signal, reason, item.stage, 0))
             return read_at, came, dep
         later, at = self._when_done(line, came, signal)
-        if later >= self.buffers[dep.tile, ""].slots:  # by then the role needs the slot's next content itself
+        if self._needs_next(line, dep, came, later, at):  # else the role would wait for what it has not released
             later, at = 0, came
         pending = self._groups_between(line, signal, came, later, at + 1)
         stage = item.stage + later
@@ -375,6 +375,21 @@ class Synchronizer:
         if not self._covered(line, signal, came, later, at, stage):
             line.items[at].after.append(Wait(signal, reason, stage, pending))
         return stage + dep.edge.distance, at, dep
+
+    def _needs_next(self, line: Line, dep: Dependence, came: int, later: int, at: int) -> bool:
+        """Whether an item after `came`, up to `at` of `later` iterations on, reads the next content of the slot."""
+        slots, count = self.buffers[dep.tile, ""].slots, len(line.items)
+        if later >= slots:
+            return True
+        distances = {e.dst: e.distance for e in self.graph.edges if self.tiles.of(e.value) == dep.tile}
+        content = -line.items[came].stage - dep.edge.distance
+        for step in range(1, later * count + at - came + 1):
+            ahead, place = divmod(came + step, count)
+            item = line.items[place]
+            if isinstance(item.instr, Issue) and item.task in distances:
+                if ahead - item.stage - distances[item.task] - content >= slots:
+                    return True
+        return False
 
     def _when_done(self, line: Line, came: int, signal: str) -> tuple[int, int]:
         """(iterations later, item after which): where the role waits for the asynchronous item anyway; else the first
