@@ -11,12 +11,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from threadloom.cuda import clang, runtime_library
-from threadloom.cuda.compile_unit import UnitOptions, compile_unit, no_dump
 from threadloom.cuda.front import HEADERS, SourceOptions
 from threadloom.cuda.nvcc_options import NO_INPUT, NvccPlan
 from threadloom.errors import CompileError, slug
+
+if TYPE_CHECKING:  # it is loaded while clang runs (front.py)
+    from threadloom.cuda.compile_unit import UnitOptions
 
 LINK_ERROR = slug("cuda-link", "the linker failed")
 HOST_ERROR = slug("cuda-host-compiler", "the host compiler failed on a C or C++ file")
@@ -49,6 +52,8 @@ def _clang_flags(flags: list[str]) -> list[str]:
 
 
 def unit_options(plan: NvccPlan) -> UnitOptions:
+    from threadloom.cuda.compile_unit import UnitOptions
+
     level = int(plan.optimize) if plan.optimize.isdigit() else 3
     level = min(level, 3) if not plan.debug or plan.optimize else 1
     return UnitOptions(source_options(plan), optimize=level, check=plan.check, without=plan.without)
@@ -92,6 +97,8 @@ def _tell(plan: NvccPlan) -> None:
         f"LIBRARIES=  {folder}",
         f'INCLUDES="-I{root}/include"',
     ]
+    if any(kind == "cu" for _, kind in plan.inputs):
+        lines.append(f"cicc -arch compute_{plan.arch // 10}")
     if plan.action == "link":
         inputs = " ".join(f'"{path}"' for path, _ in plan.inputs)
         host = shutil.which("g++") or clang.find().command[0]
@@ -127,6 +134,8 @@ def _compile(plan: NvccPlan, path: str, kind: str, target: str) -> None:
     if not Path(path).exists():
         raise CompileError(NO_INPUT, f"{path}: no such file")
     if kind == "cu":
+        from threadloom.cuda.compile_unit import compile_unit
+
         data = compile_unit(path, unit_options(plan), _dump_for(path))
         Path(target).write_bytes(data)
         if any(flag in ("-MD", "-MMD") for flag in plan.dependency_flags):
@@ -138,6 +147,7 @@ def _compile(plan: NvccPlan, path: str, kind: str, target: str) -> None:
 def _dump_for(path: str) -> Callable[[str, str], None]:
     """With LOOM_DUMP, each stage of a unit goes to a numbered file of that folder."""
     from threadloom import env
+    from threadloom.cuda.compile_unit import no_dump
 
     folder = env.read("LOOM_DUMP")
     if not folder:

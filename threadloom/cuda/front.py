@@ -99,11 +99,22 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
         with ThreadPoolExecutor(2) as pool:
             sides = (host, device)
             runs = [pool.submit(_compile_side, arguments, options.cwd, options.user_text) for arguments in sides]
+            _load_the_rest()
             host_run, device_run = (run.result() for run in runs)
     for run in (host_run, device_run):
         if run.returncode:
             raise source_error(run.stderr, path)
     return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
+
+
+def _load_the_rest() -> None:
+    """What comes after clang takes half a second to import: as long as clang runs."""
+    import llvmlite.binding  # noqa: F401
+
+    from threadloom.cuda import compile_unit, link_host  # noqa: F401
+    from threadloom.cuda.lower import pipeline  # noqa: F401
+    from threadloom.cuda.optimize import pipeline as optimize  # noqa: F401
+    from threadloom.targets.cpu import emit, jit  # noqa: F401
 
 
 def _compile_side(

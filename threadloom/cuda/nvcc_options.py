@@ -39,6 +39,7 @@ _ALIASES = {
     "--dependency-output": "-MF", "--dependency-target-name": "-MT", "--generate-dependency-targets": "-MP",
     "--forward-unknown-to-host-compiler": "-forward-unknown-to-host-compiler", "--Werror": "-Werror",
     "--diag-suppress": "-diag-suppress", "--display-error-number": "-err-no", "--cudafe-options": "-Xcudafe",
+    "--no-fibers": "-no-fibers",
 }  # fmt: skip
 # Options that take a value, joined or as the next word.
 _VALUED = frozenset(
@@ -48,7 +49,7 @@ _VALUED = frozenset(
     "-target-dir -idp -ddp -allow-unsupported-compiler -nvvmir-library-dir -without".split()
 )
 _OPTIONAL_VALUE = frozenset({"-O", "-g", "-allow-unsupported-compiler", "-Werror"})  # value only when joined
-# What has no meaning here: GPU code generation, and nvcc's own housekeeping.
+# What has no meaning here: GPU code generation, nvcc's own housekeeping, and --no-fibers: kernels never run on fibers.
 ACCEPTED = frozenset(
     "-code -Xptxas -Xnvlink -Xarchive -Xcudafe -Xfatbin -ccbin -cudart -maxrregcount -t -ftz -prec-div -prec-sqrt "
     "-keep -keep-dir -default-stream -Werror -diag-suppress -diag-warn -diag-error -dopt -split-compile -extra- "
@@ -56,7 +57,7 @@ ACCEPTED = frozenset(
     "-dlto -no-compress -err-no -forward-unknown-to-host-compiler -src-in-ptx -restrict -noeh -idp -ddp -target-dir "
     "-allow-unsupported-compiler -pg -forward-unknown-to-host-linker -forward-unknown-opts -nvvmir-library-dir "
     "-clean -no-align-double -Wno-deprecated-gpu-targets -Wreorder -Wdefault-stream-launch -Wmissing-launch-bounds "
-    "-Wext-lambda-captures-this -compress-all".split()
+    "-Wext-lambda-captures-this -compress-all -no-fibers".split()
 )
 _GPU_OUTPUT = {"-ptx": "PTX", "-cubin": "a cubin", "-fatbin": "a fatbin", "-optix-ir": "OptiX IR"}
 SOURCES = {".cu": "cu", ".cuh": "cu", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}

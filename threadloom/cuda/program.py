@@ -217,7 +217,7 @@ def _compiled(source: str | Path, options: tuple[str, ...], names: tuple[str, ..
 
 def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], names: tuple[str, ...],
           own_variables: bool) -> Emitted:  # fmt: skip
-    from threadloom.cuda import build, compile_unit, front, host_stubs, link_host, nvcc_options
+    from threadloom.cuda import build, front, nvcc_options
 
     plan = nvcc_options.parse([*options, "-x", "cu"])
     with tempfile.TemporaryDirectory(prefix="loom-") as folder:
@@ -234,6 +234,9 @@ def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], name
         source = build.source_options(plan)
         source = replace(source, host_only=(*source.host_only, "-MD", "-MF", str(dependencies)))
         ir = front.compile_source(path, source)
+
+        from threadloom.cuda import compile_unit, host_stubs, link_host
+
         stubs = host_stubs.find_stubs(ir.host)
         kernels, variables = tuple(stub.kernel for stub in stubs), link_host.shadow_names(ir.host)
         unit = compile_unit.lower_unit(compile_unit.raise_device([ir.device], kernels, variables), stubs)

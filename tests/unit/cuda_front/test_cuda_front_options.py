@@ -41,6 +41,10 @@ def test_passes_can_be_left_out_by_name() -> None:
         parse(["--without=split-threads", "a.cu"])
 
 
+def test_kernels_never_run_on_fibers_so_it_may_be_asked_for() -> None:
+    assert parse(["--no-fibers", "a.cu"]).inputs == [("a.cu", "cu")]
+
+
 def test_language_is_forced_for_what_follows() -> None:
     assert parse(["-x", "cu", "kernel.cpp"]).inputs == [("kernel.cpp", "cu")]
 
