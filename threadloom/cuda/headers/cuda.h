@@ -19,6 +19,13 @@ typedef struct CUfunc_st* CUfunction;
 typedef struct CUstream_st* CUstream;
 typedef struct CUevent_st* CUevent;
 typedef cudaDeviceAttr CUdevice_attribute;
+#define CU_STREAM_DEFAULT 0u
+#define CU_STREAM_NON_BLOCKING 1u
+#define CU_EVENT_DEFAULT 0u
+#define CU_EVENT_BLOCKING_SYNC 1u
+#define CU_EVENT_DISABLE_TIMING 2u
+#define CU_MEM_ATTACH_GLOBAL 1u
+#define CU_MEM_ATTACH_HOST 2u
 #define CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK cudaDevAttrMaxThreadsPerBlock
 #define CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK cudaDevAttrMaxSharedMemoryPerBlock
 #define CU_DEVICE_ATTRIBUTE_WARP_SIZE cudaDevAttrWarpSize
@@ -49,6 +56,9 @@ CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice device);
 CUresult cuCtxDestroy(CUcontext context);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxGetCurrent(CUcontext* context);
+CUresult cuCtxPushCurrent(CUcontext context);
+CUresult cuCtxPopCurrent(CUcontext* context);
+CUresult cuCtxGetDevice(CUdevice* device);
 CUresult cuCtxSynchronize(void);
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease(CUdevice device);
@@ -58,16 +68,38 @@ CUresult cuMemFree(CUdeviceptr p);
 CUresult cuMemcpyHtoD(CUdeviceptr to, const void* from, size_t bytes);
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t bytes);
 CUresult cuMemcpyDtoD(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult cuMemsetD8(CUdeviceptr p, unsigned char value, size_t count);
+CUresult cuMemsetD16(CUdeviceptr p, unsigned short value, size_t count);
 CUresult cuMemsetD32(CUdeviceptr p, unsigned value, size_t count);
+CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, size_t count, CUstream stream);
+CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short value, size_t count, CUstream stream);
+CUresult cuMemsetD32Async(CUdeviceptr p, unsigned value, size_t count, CUstream stream);
+CUresult cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags);
+CUresult cuMemAllocHost(void** p, size_t bytes);
+CUresult cuMemHostAlloc(void** p, size_t bytes, unsigned flags);
+CUresult cuMemFreeHost(void* p);
 CUresult cuStreamCreate(CUstream* stream, unsigned flags);
 CUresult cuStreamDestroy(CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream);
+CUresult cuStreamQuery(CUstream stream);
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+CUresult cuEventCreate(CUevent* event, unsigned flags);
+CUresult cuEventRecord(CUevent event, CUstream stream);
+CUresult cuEventQuery(CUevent event);
+CUresult cuEventSynchronize(CUevent event);
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end);
+CUresult cuEventDestroy(CUevent event);
 /* A module is the program itself: there is no PTX or cubin to load here. */
 CUresult cuModuleLoad(CUmodule* module, const char* file);
 CUresult cuModuleLoadData(CUmodule* module, const void* image);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name);
+CUresult cuModuleGetGlobal(CUdeviceptr* p, size_t* bytes, CUmodule module, const char* name);
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                         unsigned shared_bytes, CUstream stream, void** arguments, void** extra);
 LOOM_EXTERN_C_END

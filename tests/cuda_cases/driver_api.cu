@@ -1,0 +1,68 @@
+// slow: the driver API's basics: kernels and variables of the program itself by name, copies, fills and events in stream order.
+#include <cuda.h>
+
+#include <string>
+
+#include "check.h"
+
+#define DRIVER(call) EXPECT((call) == CUDA_SUCCESS, "%s", #call)
+
+__device__ int offset = 3;
+extern "C" __global__ void shift(int* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] += offset;
+}
+
+int main() {
+  CUdevice device;
+  CUcontext context;
+  DRIVER(cuInit(0));
+  DRIVER(cuDeviceGet(&device, 0));
+  DRIVER(cuCtxCreate(&context, 0, device));
+  EXPECT(cuDeviceGet(&device, 7) == CUDA_ERROR_INVALID_DEVICE, "there is one device");
+  CUmodule module = nullptr;
+  EXPECT(cuModuleLoad(&module, "none.ptx") == CUDA_ERROR_NOT_SUPPORTED, "PTX cannot be loaded");
+  CUfunction function;
+  DRIVER(cuModuleGetFunction(&function, module, "shift"));
+  EXPECT(cuModuleGetFunction(&function, module, "none") == CUDA_ERROR_NOT_FOUND, "no such kernel");
+  DRIVER(cuModuleGetFunction(&function, module, "shift"));
+  CUdeviceptr x, variable;
+  size_t bytes = 0;
+  DRIVER(cuModuleGetGlobal(&variable, &bytes, module, "offset"));
+  EXPECT(bytes == sizeof(int), "%zu bytes", bytes);
+  const int n = 1000;
+  int size = n, host[n];
+  void* arguments[] = {&x, &size};
+  CUstream stream;
+  CUevent start, end;
+  DRIVER(cuMemAlloc(&x, n * sizeof(int)));
+  DRIVER(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+  DRIVER(cuEventCreate(&start, CU_EVENT_DEFAULT));
+  DRIVER(cuEventCreate(&end, CU_EVENT_DEFAULT));
+  DRIVER(cuEventRecord(start, stream));
+  DRIVER(cuMemsetD32Async(x, 5, n, stream));
+  DRIVER(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, stream, arguments, nullptr));
+  DRIVER(cuEventRecord(end, stream));
+  DRIVER(cuEventSynchronize(end));
+  float milliseconds = -1;
+  DRIVER(cuEventElapsedTime(&milliseconds, start, end));
+  EXPECT(milliseconds >= 0, "%f ms", milliseconds);
+  DRIVER(cuMemcpyDtoH(host, x, sizeof host));
+  EXPECT(host[0] == 8 && host[n - 1] == 8, "%d and %d, not 8", host[0], host[n - 1]);
+  // In the default stream a fill comes before the launch behind it, and after the one in front.
+  DRIVER(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, nullptr, arguments, nullptr));
+  DRIVER(cuMemsetD32(x, 1, n));
+  DRIVER(cuMemsetD32(variable, 10, 1));
+  DRIVER(cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, nullptr, arguments, nullptr));
+  DRIVER(cuMemcpyDtoH(host, x, sizeof host));
+  EXPECT(host[0] == 11 && host[n - 1] == 11, "%d and %d, not 11", host[0], host[n - 1]);
+  const char* text;
+  DRIVER(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &text));
+  EXPECT(std::string(text) == "CUDA_ERROR_INVALID_VALUE", "%s", text);
+  DRIVER(cuEventDestroy(start));
+  DRIVER(cuEventDestroy(end));
+  DRIVER(cuStreamDestroy(stream));
+  DRIVER(cuMemFree(x));
+  DRIVER(cuCtxDestroy(context));
+  return wrong != 0;
+}
