@@ -1,6 +1,7 @@
-"""loom bench ablation: what each optimisation is worth over Rodinia, scaling over cores, and the matmul of MCUDA.
+"""loom bench ablation: what each optimisation is worth over Rodinia, scaling over cores, and others that do the same:
+the matmul of MCUDA, Rodinia's OpenCL twins on PoCL.
 
-    loom bench ablation --path CHECKOUT --scratch DIR --parts passes,scaling,mcuda --json F --svg PREFIX
+    loom bench ablation --path CHECKOUT --scratch DIR --parts passes,scaling,mcuda,pocl --json F --svg PREFIX
     loom bench ablation ... --rounds 0          only builds, for timing later in a quiet turn
 
 Rows of programs that are in F already and not asked for again by --only stay, so that a table grows over several turns.
@@ -17,13 +18,13 @@ from statistics import median
 
 from threadloom.bench import mcuda, plot
 from threadloom.bench.run import machine
-from threadloom.bench.suites import ablation
+from threadloom.bench.suites import ablation, pocl
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
 from threadloom.bench.suites.rodinia_speed import geometric_mean
 from threadloom.cli import UsageError, json_output
 from threadloom.cuda.lower.pipeline import OPTIONAL
 
-PARTS = ("passes", "scaling", "mcuda")
+PARTS = ("passes", "scaling", "mcuda", "pocl")
 _SIZES = (256, 512)  # parallel-inner forks for every step of every block
 
 
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace, commit: str) -> int:
     parts = [part for part in args.parts.split(",") if part]
     if unknown := [part for part in parts if part not in PARTS]:
         raise UsageError(f"no part is called {unknown[0]}; there are {', '.join(PARTS)}")
-    if args.path is None and set(parts) & {"passes", "scaling"}:
+    if args.path is None and set(parts) - {"mcuda"}:
         raise UsageError("loom bench ablation needs --path, a checkout of Rodinia with its folder cuda")
     pairs = _pairs(args.only)
     record = _kept(args.json)
@@ -51,12 +52,19 @@ def run(args: argparse.Namespace, commit: str) -> int:
             if points and rounds:
                 record["scaling"][pair.name] = {"commit": commit, "kernel_s": {str(n): t for n, t in points.items()}}
                 print(f"{pair.name:15} " + "  ".join(f"{n}: {median(t) * 1e3:.1f} ms" for n, t in points.items()))
+        if "pocl" in parts:
+            for one in pocl.compare(args.path.resolve(), scratch, rounds, [pair.name for pair in pairs]):
+                print(f"{one.name:15} " + (f"{one.ratio:.2f}x PoCL" if one.ratio else one.cause), flush=True)
+                if rounds:
+                    times = {"ours_s": one.ours_s, "pocl_s": one.pocl_s}
+                    record["pocl"][one.name] = {"commit": commit, **times, "ratio": one.ratio, "cause": one.cause}
         if "mcuda" in parts:
             programs = mcuda.build(scratch)
-            record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else None
+            record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else {}
     record["worth"] = worth(record["passes"])
     if not rounds:
         return 0
+    record["pocl_geometric_mean"] = json_output.finite(geometric_mean(one["ratio"] for one in record["pocl"].values()))
     _show(record)
     json_output.write(args, "bench-ablation", 1, record)
     if args.svg:
@@ -76,7 +84,7 @@ def _kept(path: str | None) -> dict:
     """The parts of an earlier record that this one adds to."""
     place = Path(path) if path and path != "-" else None
     old = json.loads(place.read_text()) if place is not None and place.exists() else {}
-    return {"passes": old.get("passes", {}), "scaling": old.get("scaling", {}), "mcuda": old.get("mcuda")}
+    return {part: old.get(part) or {} for part in PARTS}
 
 
 def processor() -> str:
@@ -132,7 +140,7 @@ def _show(record: dict) -> None:
     for name, one in record["worth"].items():
         if one["programs"]:
             print(f"{name:32} {one['gain']:.2f}x over {one['programs']} programs that it changes")
-    for case, one in (record["mcuda"] or {}).items():
+    for case, one in record["mcuda"].items():
         if isinstance(one, dict):
             times = one["seconds"]
             n = int(case.split()[0])
@@ -154,7 +162,7 @@ def draw(record: dict, prefix: str) -> None:
         Path(f"{prefix}-scaling.svg").write_text(plot.lines("Speed of kernels over workers", series, name))
     rows = [
         (f"{case}: {what} / ours", t / one["seconds"][mcuda.OURS])
-        for case, one in (record["mcuda"] or {}).items()
+        for case, one in record["mcuda"].items()
         if isinstance(one, dict) and one["seconds"].get(mcuda.OURS)
         for what, t in one["seconds"].items()
         if t and what != mcuda.OURS

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from threadloom.bench import plot
-from threadloom.bench.suites import ablation
+from threadloom.bench.suites import ablation, pocl
 from threadloom.bench.suites.ablation import ALL, NONE, Ablation, Variant, switches
 from threadloom.bench.suites.rodinia_pairs import PAIRS
 from threadloom.cli import UsageError, bench_ablation
@@ -79,6 +79,12 @@ def test_what_the_command_refuses() -> None:
     args.path, args.only = Path("."), "nosuch"
     with pytest.raises(UsageError, match="nosuch"):
         bench_ablation.run(args, "")
+
+
+def test_opencl_twins_have_a_cuda_program_and_a_cause_or_a_ratio() -> None:
+    assert {twin.pair for twin in pocl.TWINS} <= {pair.name for pair in PAIRS}
+    assert pocl.Comparison("x", [2.0, 1.0], [3.0, 4.0]).ratio == 3.0
+    assert pocl.Comparison("x", [1.0], [], "does not build").ratio is None
 
 
 def test_there_is_a_core() -> None:
