@@ -31,12 +31,20 @@ def lower_bounds(problem: Problem) -> dict[str, int]:
     return bounds
 
 
-def _resource(problem: Problem) -> dict[str, int]:
+def _resource(problem: Problem, shared: bool = False) -> dict[str, int]:
     busy: dict[str, float] = {}
     for node in problem.nodes:
         for use in node.uses:
-            busy[use.resource] = busy.get(use.resource, 0.0) + use.cycles * (1.0 if use.demand > 0.5 else use.demand)
+            share = 1.0 if use.demand > 0.5 and not shared else use.demand
+            busy[use.resource] = busy.get(use.resource, 0.0) + use.cycles * share
     return {name: math.ceil(cycles - 1e-9) for name, cycles in busy.items()}
+
+
+def shared_bounds(problem: Problem, bounds: dict[str, int]) -> dict[str, int]:
+    """`bounds`, but for sTasks that share a unit as the hardware lets them: schedules here give it to one that needs
+    more than half of it, and the unit serves others while that one waits for its own results. Of a partition that is
+    only judged by its bounds nothing more may be said."""
+    return bounds | {f"resource:{name}": cycles for name, cycles in _resource(problem, shared=True).items()}
 
 
 def in_space(problem: Problem, space: Space) -> list[Pool]:

@@ -9,7 +9,7 @@ from threadloom.errors import InternalError
 from threadloom.machine.model import Completion, Device
 from threadloom.sched.align_workers import align_workers
 from threadloom.sched.assemble import assemble
-from threadloom.sched.bounds import UNBOUNDED, choose_slots, lower_bounds
+from threadloom.sched.bounds import UNBOUNDED, choose_slots, lower_bounds, shared_bounds
 from threadloom.sched.costs import Measured
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
@@ -131,7 +131,8 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     if grid.tiles <= device.eu_count:
         ahead = frozenset(t for t in ahead if _home(tiles, t, graph) != 0)  # no EU has a next tile
     made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds, ahead)
-    made.floor_ns = _time(made, _at_bounds(problems, bounds))
+    real = {loop: shared_bounds(problem, bounds[loop]) for loop, problem in problems.items()}
+    made.floor_ns = _time(made, _at_bounds(problems, real))
     return made
 
 

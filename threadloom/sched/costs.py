@@ -195,6 +195,7 @@ def _dot_cycles(device: Device, seu: SEU, work: Work, traits: Traits) -> Cycles:
     padding = rows * columns * depth / max(1, work.rows * work.columns * work.depth)
     occupancy = work.macs * padding / rate
     if seu.is_async:
+        occupancy = max(occupancy, _memory_cycles(device, traits))  # its operands come from there as it goes
         return Cycles(occupancy, 1.0, occupancy + seu.latency_cycles.value)
     occupancy = _overlapped(occupancy, _memory_cycles(device, traits)) + seu.issue_cycles.value
     occupancy += _block_cycles(device, seu, work)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from threadloom.machine.model import Device
 from threadloom.sched.costs import Cycles, Measured, Traits, dot_shape, model_cycles, work_of
-from threadloom.sched.placement import LOADS, Placement, Unit
+from threadloom.sched.placement import LOADS, Placement, Unit, operand_of
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.tile_map import TileMap
 from threadloom.store import Store
@@ -68,8 +68,12 @@ class Costs:
         )
 
     def _dot_bytes(self, task: STask, moved: dict[str, float]) -> dict[str, float]:
-        """On a core, each column block streams the row operand again, and each row block the column operand."""
+        """On a core, each column block streams the row operand again, and each row block the column operand. A matrix
+        unit that reads shared memory does so for each instruction: fewer columns than rows, and the rows take longer
+        than the product (m64n48k16: 28 cycles of reading for 24 of products)."""
         rows = int(self.device.fact("register_rows", 0))
+        if self.placement.units[task.name].seu.is_async:
+            return self._operand_bytes(task)
         if not rows:
             return {}
         columns = int(self.device.fact("register_vectors", 1)) * int(self.device.fact("vector_bytes", 4)) // 4
@@ -81,6 +85,21 @@ class Costs:
                 size = m * k * op.a.type.dtype.bits // 8 * passes
                 if a is not None and a.space != "l1":
                     moved = {**moved, a.space: moved.get(a.space, 0.0) + size}
+        return moved
+
+    def _operand_bytes(self, task: STask) -> dict[str, float]:
+        most = int(self.device.fact("max_dot_columns", 256))
+        moved: dict[str, float] = {}
+        for op in (o for o in task.ops if isinstance(o, Dot)):
+            m, n, k = dot_shape(op, self.sizes, self.placement.units[task.name].split)
+            for value in (op.a, op.b):
+                place = self.placement.places.get(self.tile_map.of(value.name))
+                if place is None or place.space != "smem":
+                    continue
+                row = operand_of(value.name, task, self.sizes.split) == "row"
+                times = -(-n // most) if row else -(-m // int(self.device.fact("dot_rows", 64)))
+                size = (m if row else n) * k * value.type.dtype.bits // 8 * times
+                moved["smem"] = moved.get("smem", 0.0) + size
         return moved
 
     def _rows_per_reduction(self, task: STask, unit: Unit) -> int:

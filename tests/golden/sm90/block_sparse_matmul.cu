@@ -1,6 +1,6 @@
 // block_sparse_matmul for h200, planned by joint:greedy
 // tiles: n 16; 1 workers, 256 threads, 49280 bytes of shared memory
-// loop 1: one iteration every 157 cycles, 1 stages (predicted)
+// loop 1: one iteration every 159 cycles, 1 stages (predicted)
 #include "sm90.cuh"
 
 LOOM_DEVICE void mma_m64n16k16_f16_k_mn(float* d, u64 a, u64 b, i32 accumulate) {
