@@ -138,8 +138,9 @@ class _Names:
         self.taken |= {a.name for a in kernel.axes} | {t.name for t in kernel.tensors}
         self.taken |= {s.name for s in kernel.scalars}
 
-    def fresh(self, base: str) -> str:
-        numbered = (f"{base}.{n}" for n in itertools.count(1))
+    def fresh(self, base: str, mark: str = ".") -> str:
+        """`mark`: before a number; names of axes and tensors are identifiers in generated code."""
+        numbered = (f"{base}{mark}{n}" for n in itertools.count(1))
         name = next(n for n in itertools.chain([base], numbered) if n not in self.taken)
         self.taken.add(name)
         return name
@@ -170,8 +171,8 @@ class _Code:
 def split_kernels(of: Splittable, count: int, granule: int) -> SplitKernels:
     """The two kernels for `count` parts."""
     names = _Names(of.kernel)
-    part = Axis(names.fresh("part"), count, AxisKind.EACH)
-    again = Axis(names.fresh("of_part"), count, AxisKind.EACH)
+    part = Axis(names.fresh("part", "_"), count, AxisKind.EACH)
+    again = Axis(names.fresh("of_part", "_"), count, AxisKind.EACH)
     between = {at: _between(of, at, count, names) for at in of.stored}
     parts = _parts_kernel(of, part, granule, between, names)
     combine = _combine_kernel(of, again, between, names)
@@ -185,7 +186,7 @@ def _between(of: Splittable, at: int, count: int, names: _Names) -> Tensor:
     each = [a.axis.name for a in of.grid.axes if a.axis.kind is AxisKind.EACH]
     shape = (count, *(dims[a] for a in (*each, *result.type.axes)))
     base = of.stream.results[at].name.partition(".")[0]
-    return Tensor(names.fresh(f"{base}_part"), shape, result.type.dtype, Access.OUT)
+    return Tensor(names.fresh(f"{base}_part", "_"), shape, result.type.dtype, Access.OUT)
 
 
 def _subscripts(of: Splittable, at: int, part: Axis) -> tuple[Subscript, ...]:

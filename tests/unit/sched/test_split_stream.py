@@ -233,3 +233,15 @@ def test_every_fold_begins_with_what_changes_nothing(fn, dtype):
     interpret(split.parts, found, {}, dims, {"k": 3})
     interpret(split.combine, found, {}, dims)
     assert (found["out"] == wanted["out"]).all()
+
+
+def test_axes_and_tensors_get_identifiers_as_names():
+    """Beside values that are called like them."""
+    lines = (
+        "%part: [m] f32 = add %sum, %sum\n%of_part: [m] f32 = add %part, %sum\n%r_part: [m] f32 = add %of_part, %sum\n"
+        "%n: [m] f32 = add %a, %r_part"
+    )
+    split = split_kernels(splittable(kernel_of(ONE, lines), {"m": 8, "k": 64}), 2, 8)
+    names = [split.part_axis, *split.between, *(a.name for k in (split.parts, split.combine) for a in k.axes)]
+    assert split.part_axis == "part_1" and split.between == ("r_part_1",)
+    assert all(name.isidentifier() for name in names)
