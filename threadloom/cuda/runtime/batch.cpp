@@ -10,6 +10,7 @@
 #include "team.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 
 extern "C" int __loom_max_threads();  // parallel.cpp
@@ -55,6 +56,7 @@ struct Waiting {
   std::mutex mutex;    // of what waits
   std::mutex running;  // one batch after another
   Launches launches, batch;
+  std::atomic<bool> never{false};  // the host looks at device memory without a call of ours
 };
 Waiting& waiting() {
   static Waiting* all = new Waiting;
@@ -99,7 +101,7 @@ void run_all(Launches& launches) {
 }  // namespace
 
 bool postpone(const Kernel& kernel, void** arguments, const Geometry& geometry) {
-  if (kernel.effect_count < 0 || __loom_max_threads() < 2 || !streams_idle()) return false;
+  if (waiting().never || kernel.effect_count < 0 || __loom_max_threads() < 2 || !streams_idle()) return false;
   // What has been issued is done before the program ends, and before the OpenMP runtime is: it started above, so ends later.
   static const int drained = atexit(run_postponed);
   (void)drained;
@@ -130,3 +132,9 @@ void run_postponed() {
   inside = false;
 }
 }  // namespace loom
+
+extern "C" int __loom_launch_at_once() {
+  loom::run_postponed();
+  loom::waiting().never = true;
+  return 1;
+}

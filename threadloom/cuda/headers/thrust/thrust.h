@@ -28,6 +28,13 @@ namespace cuda { static const __loom_par par, par_nosync; }
 namespace system { namespace cuda { static const __loom_par par; } }
 using cuda::par;
 
+/* The host reads and writes elements of device vectors through references, without a call that could run launches that wait
+   in a batch: in a program with Thrust none waits. */
+#ifndef LOOM_DEVICE_PASS
+extern "C" int __loom_launch_at_once();
+__attribute__((used)) static const int __loom_launches_at_once = __loom_launch_at_once();
+#endif
+
 /* ---- pointers to device memory */
 template <class T> class device_ptr {
   T* p_;
