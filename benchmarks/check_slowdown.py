@@ -2,8 +2,8 @@
 
     python benchmarks/check_slowdown.py FOLDER prog.cu -Iinclude -- args
 
-FOLDER keeps the two builds; a second run with it only measures. The normal build runs on all cores; `LOOM_PROFILE` gives
-the seconds in kernels; of the normal build the least of five runs counts. Prints seconds of each and their ratio.
+FOLDER keeps the two builds; a second run with it only measures. The normal build runs on all cores; `LOOM_PROFILE`
+gives the seconds in kernels; of the normal build the least of five runs counts. Prints seconds of each and their ratio.
 """
 
 from __future__ import annotations

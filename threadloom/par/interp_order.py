@@ -4,9 +4,10 @@
     item 1:                     atomicrmw %count;  barrier;  load %p         # not a race
 
 One access happens before another if barriers or program order say so, or if it comes before a fence, that before an
-atomic or volatile write to some address, that before an atomic or volatile read of it, and that before the other access.
-Chains count. Only seq_cst fences are considered (an acq_rel fence is one of a block), and atomics that release have one in
-front. PTX ISA, memory consistency model; the read is not asked for a fence, as CUDA's own examples have none.
+atomic or volatile write to some address, that before an atomic or volatile read of it, and that before the other
+access. Chains count. Only seq_cst fences are considered (an acq_rel fence is one of a block), and atomics that release
+have one in front. PTX ISA, memory consistency model; the read is not asked for a fence, as CUDA's own examples have
+none.
 """
 
 from __future__ import annotations
