@@ -203,12 +203,12 @@ def error_at_most(bound: float) -> Callable[[str], str]:
 
 
 def device_as_host(output: str) -> str:
-    """the device's result that it prints is the host's to within 1e-6 of it"""
-    device, host = (re.search(rf"{side} result: (\S+)", output) for side in ("device", "host"))
-    if device is None or host is None:
+    """the device's results that it prints, sums of a million terms in f32 and f64, are the host's to within 1e-5"""
+    device, host = (re.findall(rf"{side} result: (\S+)", output) for side in ("device", "host"))
+    pairs = [(float(ours), float(theirs)) for ours, theirs in zip(device, host, strict=False)]
+    if not pairs or len(device) != len(host):
         return "prints no results"
-    ours, theirs = float(device[1]), float(host[1])
-    return "" if abs(ours - theirs) <= 1e-6 * abs(theirs) else f"device {ours}, host {theirs}"
+    return next((f"device {a}, host {b}" for a, b in pairs if not abs(a - b) <= 1e-5 * abs(b)), "")
 
 
 # Programs that exit with status 0 and print no word like "pass" or "fail".

@@ -22,8 +22,8 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 class Limits:
     """CPU seconds and resident bytes of all processes together.
 
-    A loaded machine makes nothing fail: the clock's limit is ten times that of CPU time. Processes that for
-    `idle_s` get no CPU time at all, though they may run, wait for what will not come.
+    A loaded machine makes nothing fail: the clock's limit is ten times that of CPU time, and ten minutes at least.
+    Processes that for `idle_s` want no CPU time at all wait for what will not come.
     """
 
     cpu_s: float
@@ -32,7 +32,7 @@ class Limits:
 
     @property
     def wall_s(self) -> float:
-        return 10 * self.cpu_s
+        return max(600.0, 10 * self.cpu_s)
 
 
 @dataclass(frozen=True, slots=True)
