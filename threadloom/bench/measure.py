@@ -4,7 +4,8 @@ Candidates run in short bursts, one each a turn, in rotated order, so that what 
 on a virtual machine two processors may be one core's threads for some tenths of a second, and everything takes up to
 twice as long. A burst during which other processes used a noticeable part of the cores is thrown away with its turn;
 before each burst we wait for quiet, as long as the time limit allows. Reported are the minimum and the median of the
-kept samples, and the best time of every turn.
+kept samples, and the best time of every turn. A candidate whose first call takes a good part of the time limit (a
+product of a type that a library has only slow loops for) is not called again: that call is its time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ QUIET_CORES = 0.15  # what others may use of the machine during a burst, in core
 LONG_S = 0.5  # what takes longer is timed once a turn
 WARM_S = 0.04  # before a burst: woken threads may share a processor for some milliseconds
 BURST_S = 0.06
+SLOW_PART = 8  # of the time limit: a call that takes longer is not repeated
 WAIT_S = 0.3  # between looks at a machine that is not quiet
 
 
@@ -48,10 +50,16 @@ def alternate_by_cpu_time(
 ) -> dict[str, Timing]:
     """The CPU time of this one thread: what remains fair where the machine is never quiet. Everybody must run in it."""
     taken: dict[str, list[float]] = {name: [] for name in candidates}
-    for function in candidates.values():
+    names = []
+    for name, function in candidates.items():
+        start = time.thread_time()
         function()
-    end, names = time.monotonic() + limit_s, list(candidates)
-    for turn in range(rounds):
+        if (took := time.thread_time() - start) * SLOW_PART > limit_s:
+            taken[name].append(took)
+        else:
+            names.append(name)
+    end = time.monotonic() + limit_s
+    for turn in range(rounds if names else 0):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             start = time.thread_time()
             candidates[name]()
@@ -66,11 +74,16 @@ def alternate(
 ) -> dict[str, Timing]:
     """Time every candidate until there were `rounds` quiet turns, or the time is over."""
     samples = {name: _Samples([], [], []) for name in candidates}
-    for function in candidates.values():
+    names: list[str] = []
+    for name, function in candidates.items():
+        start = time.perf_counter()
         function()
-    end = time.monotonic() + limit_s
-    names, turn = list(candidates), 0
-    while len(samples[names[0]].turns) < rounds and (time.monotonic() < end or not samples[names[0]].all):
+        if (took := time.perf_counter() - start) * SLOW_PART > limit_s:
+            samples[name].all.append(took)
+        else:
+            names.append(name)
+    end, turn = time.monotonic() + limit_s, 0
+    while names and len(samples[names[0]].turns) < rounds and (time.monotonic() < end or not samples[names[0]].all):
         order = names[turn % len(names) :] + names[: turn % len(names)]
         turn += 1
         best = {}

@@ -79,7 +79,10 @@ def _by_turns(ours: Timing, rivals: list[Timing]) -> float:
     """Against the fastest rival: the median over turns; of the minima where no turn was undisturbed."""
     if not ours.turns:
         return min(t.min_s for t in rivals) / ours.min_s
-    return min(statistics.median(x / y for x, y in zip(t.turns, ours.turns, strict=True)) for t in rivals)
+    return min(
+        statistics.median(x / y for x, y in zip(t.turns, ours.turns, strict=True)) if t.turns else t.min_s / ours.min_s
+        for t in rivals
+    )
 
 
 def _copy(bytes_: int):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 
 import pytest
 
@@ -73,6 +74,20 @@ def test_turns_that_others_disturb_do_not_count(monkeypatch):
     monkeypatch.setattr(measure, "_busy_s", lambda: next(busy) * 1.0)
     timings = alternate({"a": lambda: None, "b": lambda: None}, rounds=3, limit_s=0.3)
     assert all(t.turns == () and not t.quiet for t in timings.values())
+
+
+@pytest.mark.parametrize("measured", [alternate, alternate_by_cpu_time])
+def test_a_slow_peer_is_called_once(measured):
+    calls = []
+
+    def slow() -> None:
+        calls.append(time.thread_time())
+        while time.thread_time() - calls[-1] < 0.05:
+            pass
+
+    timings = measured({"ours": lambda: None, "slow": slow}, rounds=3, limit_s=0.2)
+    assert len(calls) == 1 and timings["slow"].min_s >= 0.05 and timings["ours"].taken >= 1
+    assert _by_turns(timings["ours"], [timings["slow"]]) > 1
 
 
 def test_every_operator_has_cases():
