@@ -28,6 +28,46 @@ def emit_reduce_threads(scope: Scope, op: tile.Reduce, source: Layout, result: R
             _over_warps(scope, op.fn, result, digit, place)
 
 
+NOWHERE = 2**31 - 1  # position of a value that is none
+
+
+def is_better(fn: str, value: str, at: str, other: str, other_at: str) -> str:
+    """C condition: whether `value` at position `at` is the extreme rather than `other`."""
+    return f"{'larger' if fn == 'argmax' else 'smaller'}_first({value}, (i64)({at}), {other}, {other_at})"
+
+
+def emit_position_threads(scope: Scope, op: tile.Reduce, source: Layout, best: Registers, at: Registers) -> None:
+    """The same for positions of extremes: pairs of a value and where it stands."""
+    w, n, kind = scope.writer, at.layout.registers, c.register_type(best.dtype)
+
+    def keep(value: str, position: str) -> None:
+        w.line(f"const {kind} value = {value};")
+        w.line(f"const i64 position = {position};")
+        test = is_better(op.fn, "value", "position", f"{best.name}[r]", f"{at.name}[r]")
+        w.line(f"if ({test}) {best.name}[r] = value, {at.name}[r] = position;")
+
+    def each_register():
+        w.line("#pragma unroll")
+        return w.block(f"for (int r = 0; r < {n}; r++)")
+
+    for mask in lane_masks(source, op.axis):
+        with each_register():
+            keep(*(f"__shfl_xor_sync(0xffffffffu, {held.name}[r], {mask})" for held in (best, at)))
+    for digit, place in places(source, Source.WARP):
+        if digit.axis == op.axis:
+            with each_register():
+                _exchange(scope, f"{best.name}[r]", kind)
+                w.line(f"{kind} values[{digit.size}];")
+                w.line("#pragma unroll")
+                w.line(f"for (int q = 0; q < {digit.size}; q++) values[q] = {_peer(scope, kind, digit, place, 'q')};")
+                _exchange(scope, f"{at.name}[r]", "i64")
+                w.line("#pragma unroll")
+                with w.block(f"for (int q = 0; q < {digit.size}; q++)"):
+                    keep("values[q]", _peer(scope, "i64", digit, place, "q"))
+    with each_register():
+        w.line(f"if ({at.name}[r] == {NOWHERE}) {at.name}[r] = 0;  // nothing was there")
+
+
 def lane_masks(layout: Layout, axis: str) -> list[int]:
     """Shuffle distances that combine the lanes along `axis`."""
     masks = []

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.driver import MapSpec
+from threadloom.targets.cuda.elementwise import read
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.registers import Place, Registers, Scope
 from threadloom.targets.cuda.shared import BOX_ALIGN_BYTES, SharedTile
 from threadloom.targets.cuda.unsupported import no_code
-from threadloom.targets.cuda.vector import read
 from threadloom.tile import ops as tile
 
 

@@ -194,11 +194,23 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     w.line("__syncthreads();")
     scope = Scope(w)
     Places(plan, scope, worker=False).declare_grid(plan.loop(0))
-    if _emit_roles(w, plan):
+    codes = _emit_roles(w, plan)
+    workers = sum(role.kind == "worker" for role in program.roles)
+    if any(code.scratch for code in codes):
         at = _up(at, CELL_BYTES)
         w.insert(scratch, f"const u32 smem_scratch = smem + {at};  // where warps of a worker exchange values")
-        at += 128 * CELL_BYTES * sum(role.kind == "worker" for role in program.roles)
-    return at
+        at += 128 * CELL_BYTES * workers
+    return at + insert_converted(w, scratch, at, max(code.converted_bytes for code in codes), workers)
+
+
+def insert_converted(w: Writer, mark: int, at: int, converted_bytes: int, workers: int) -> int:
+    """Declare the memory through which values go to another layout, from byte `at` on; its size."""
+    if not converted_bytes:
+        return 0
+    start, each = _up(at, CELL_BYTES), _up(converted_bytes, CELL_BYTES)
+    w.insert(mark, f"const u32 smem_converted = smem + {start};  // where values change their layout")
+    w.insert(mark, f"constexpr u32 converted_bytes = {each};  // of a worker")
+    return start + each * workers - at
 
 
 def _arrives_once(plan: KernelPlan, signal: str) -> bool:
@@ -219,10 +231,11 @@ class RoleCode:
     names: tuple[tuple[str, str, str], ...]
     body: str
     scratch: bool
+    converted_bytes: int
 
 
-def _emit_roles(w: Writer, plan: KernelPlan) -> bool:
-    """Each role in a branch of its own; workers with the same code share one. Returns whether any needs scratch."""
+def _emit_roles(w: Writer, plan: KernelPlan) -> list[RoleCode]:
+    """Each role in a branch of its own; workers with the same code share one."""
     roles = plan.program.roles
     codes = [_role_code(plan, role) for role in roles]
     groups = [max(1, role.warps // 4) for role in roles]
@@ -238,7 +251,7 @@ def _emit_roles(w: Writer, plan: KernelPlan) -> bool:
             _emit_branch(w, codes[at : at + together], first)
         first += sum(groups[at : at + together])
         at += together
-    return any(code.scratch for code in codes)
+    return codes
 
 
 def _same_code(a: RoleCode, b: RoleCode) -> bool:
@@ -298,7 +311,7 @@ def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     else:
         _emit_descriptors(w, plan, scope)
         _emit_tiles(w, plan, role, scope, turns)
-    return RoleCode(role, tuple(names), w.text(), scope.needs_scratch)
+    return RoleCode(role, tuple(names), w.text(), scope.needs_scratch, scope.converted_bytes)
 
 
 def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:

@@ -2,8 +2,8 @@
 
 Products dictate (their accumulators, and their row operand where it is computed); everything else follows, forwards and
 backwards through elementwise code and reductions, until nothing changes. What no product reaches gets a layout of its
-own: rows over lanes and warps, pieces of 16 bytes along the contiguous axis. A value that two products want in
-different layouts needs a conversion, which is reported, not guessed.
+own: rows over lanes and warps, pieces of 16 bytes along the contiguous axis. Where code joins values of different
+layouts, `vector.py` converts (`convert.py`); an operand that two products want in two layouts is reported.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadloom.targets.cuda.dot import DotPlan
+from threadloom.targets.cuda.elementwise import operands, subscript_values
 from threadloom.targets.cuda.layout import Layout, rows, uniform
 from threadloom.targets.cuda.unsupported import no_code
-from threadloom.targets.cuda.vector import operands, subscript_values
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile import ops as tile
 
@@ -45,7 +45,19 @@ def infer_layouts(
         value = max(missing, key=lambda v: len(v.type.axes))
         _settle(known, value, _own_layout(value, extents, contiguous))
         _spread(known, graph, tasks, extents)
+    _agree_in_places(known, graph, dots)
     return known
+
+
+def _agree_in_places(known: dict[str, Layout], graph: TaskGraph, dots: dict[str, DotPlan]) -> None:
+    """One layout for all values of a tile, which are in the same registers one after the other: that of a product's
+    result, or else of the first value. Others are made in their own layout and converted."""
+    products = {plan.op.result.name for plan in dots.values()}
+    for place in graph.tiles:
+        held = [v for v in place.values if v in known]
+        if len({known[v] for v in held}) > 1:
+            fixed = next((v for v in held if v in products), held[0])
+            known.update(dict.fromkeys(held, known[fixed]))
 
 
 def _settle(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool:

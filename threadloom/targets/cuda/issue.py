@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Instr, Issue
-from threadloom.targets.cuda import copy, vector
+from threadloom.targets.cuda import copy, elementwise, reduce, vector
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
@@ -75,7 +75,7 @@ def _load(
     facts = e.plan.facts[op.tensor]
     shared = e.plan.shared_tile(op.result.name)
     if shared is None:
-        held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        held = e.homes.of(op.result.name) or elementwise.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         outside = dict(e.scope.registers)
         with w.block(f"if ({condition})") if condition else nullcontext():
             read_indices(e, loop, instr, task, op)
@@ -85,7 +85,7 @@ def _load(
         return
     if instr.method is not Method.BULK_COPY:
         slot = e.slot(loop.id, shared.slots, instr.stage)
-        indices = vector.subscript_values(op.subscripts)
+        indices = elementwise.subscript_values(op.subscripts)
         if any(v.type.axes and v.name not in e.scope.registers for v in indices):
             why = "its indices are computed where an operand of a product is filled"
             raise no_code(f"the gather from {op.tensor}", why, op.loc)
@@ -115,7 +115,7 @@ def _load(
 def read_indices(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, op: tile.Load) -> None:
     """Bring the indices of a gather from shared memory; compute those that are among its own operations."""
     _read_shared_operands(e, loop, instr, task)
-    _compute_own(e, task, tuple(v.name for v in vector.subscript_values(op.subscripts)))
+    _compute_own(e, task, tuple(v.name for v in elementwise.subscript_values(op.subscripts)))
 
 
 def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
@@ -171,7 +171,7 @@ def declare_chosen(e: RoleEmitter, task: STask) -> dict[str, Registers]:
         return {}
     values = [e.plan.value(name) for name in task.writes]
     rank_0 = [v for v in values if not v.type.axes and e.homes.of(v.name) is None]
-    return {v.name: vector.declare(e.scope, v, uniform(e.scope.team.warps)) for v in rank_0}
+    return {v.name: elementwise.declare(e.scope, v, uniform(e.scope.team.warps)) for v in rank_0}
 
 
 def vector_task(
@@ -211,7 +211,7 @@ def _to_products(e: RoleEmitter, loop: Loop, instr: Issue, name: str) -> None:
     shared = e.plan.shared_tile(name)
     readers = [d for d in e.plan.dots.values() if name in (d.row_operand.name, d.column_operand.name)]
     for dot in readers if not e.plan.is_packed(name) else ():
-        vector.overwrite_invalid(e.scope, e.scope.registers[name], dot.k_axis, "0")
+        reduce.overwrite_invalid(e.scope, e.scope.registers[name], dot.k_axis, "0")
     if shared is None:
         return
     consumers = e.plan.tiles.tile(e.plan.tiles.of(name)).consumers
@@ -229,12 +229,12 @@ def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask,
         if shared is None:
             continue
         slot, layout = slot_of(e, loop, name, shared.slots, instr.stage), e.plan.layouts[name]
-        whole = layout.registers >= vector.WORTH_PIECES and piece_elems(shared, layout) == first_digit(layout) > 1
+        whole = layout.registers >= elementwise.WORTH_PIECES and piece_elems(shared, layout) == first_digit(layout) > 1
         if in_pieces and whole:
             e.scope.registers.pop(name, None)
             e.scope.in_shared[name] = InShared(shared, slot, layout)
             continue
-        emit_read_shared(e.scope, shared, vector.declare(e.scope, e.plan.value(name), layout), slot)
+        emit_read_shared(e.scope, shared, elementwise.declare(e.scope, e.plan.value(name), layout), slot)
 
 
 def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:
@@ -248,7 +248,7 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
     count, held = layout.registers // 2, e.homes.of(value.name)
     for dot in e.plan.dots.values():
         if dot.row_operand.name == value.name:  # what lies beyond the end of the summed axis must not count
-            vector.overwrite_invalid(e.scope, made, dot.k_axis, "0")
+            reduce.overwrite_invalid(e.scope, made, dot.k_axis, "0")
     if held is None:
         held = Registers(e.scope.fresh(value.name + "_packed"), value.type.dtype, layout, packed=True)
         w.line(f"u32 {held.name}[{count}];")
@@ -261,7 +261,7 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
 
 def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     _read_shared_operands(e, loop, instr, task)
-    _compute_own(e, task, tuple(v.name for o in task.ops if isinstance(o, STORES) for v in vector.operands(o)))
+    _compute_own(e, task, tuple(v.name for o in task.ops if isinstance(o, STORES) for v in elementwise.operands(o)))
     for op in (o for o in task.ops if isinstance(o, STORES)):
         if instr.method is Method.BULK_COPY and e.plan.is_staged(op.value.name):
             staging = e.plan.staging(op.value.name)
@@ -303,7 +303,7 @@ def _is_ready(e: RoleEmitter, task: STask, op: tile.Op) -> bool:
     axes = [op.axis] if isinstance(op, tile.Index | tile.Bound) else []
     if isinstance(op, tile.Load):
         axes += [t.axis for s in op.subscripts for t in s.terms if t.axis is not None]
-    wanted = {v.name for v in vector.operands(op)} | {g.cond for g in e.plan.guards(task)}
+    wanted = {v.name for v in elementwise.operands(op)} | {g.cond for g in e.plan.guards(task)}
     known = all(name in e.scope.registers for name in wanted)
     return known and all(a in e.scope.places for a in axes)
 

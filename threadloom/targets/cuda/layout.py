@@ -170,6 +170,29 @@ def uniform(warps: int = 4) -> Layout:
     return _padded(Layout(()), warps)
 
 
+def agrees(layout: Layout, of: Layout, axes: tuple[str, ...]) -> bool:
+    """Whether each thread holds in `of`, the layout of a value over `axes`, the elements that meet its own in
+    `layout`."""
+    return all(_moves(layout, source, axes) == _moves(of, source, axes) for source in Source)
+
+
+def _moves(layout: Layout, source: Source, axes: tuple[str, ...]) -> list[tuple[int, int, str, int]]:
+    """(place, size, axis, stride) of the digits along `axes`; registers are counted through, threads have numbers."""
+    found: list[tuple[int, int, str, int]] = []
+    place = 1
+    for d in layout.of(source):
+        if d.axis in axes and d.size > 1:
+            if found and source is not Source.REGISTER:
+                at, size, axis, stride = found[-1]
+                if axis == d.axis and at * size == place and stride * size == d.stride:
+                    found[-1] = (at, size * d.size, axis, stride)
+                    place *= d.size
+                    continue
+            found.append((0 if source is Source.REGISTER else place, d.size, d.axis, d.stride))
+        place *= d.size
+    return found
+
+
 def register_index(layout: Layout, of: Layout, index: str) -> str:
     """C expression: the register of `of` that holds what register `index` of `layout` is combined with.
 

@@ -127,10 +127,15 @@ def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
             w.line(f"if ({test}) {held.name}[i] = {fill};")
 
 
+def always_whole(scope: Scope, mask: Mask, layout: Layout) -> str:
+    """C condition, the same in all threads of a worker, under which the mask changes nothing; "": none is known."""
+    return _always(mask.condition.result, dict(mask.chain), scope, layout, not mask.fills)
+
+
 def masked(scope: Scope, mask: Mask, layout: Layout, element: str, register: str) -> str:
     """C expression of one element, masked, in a loop that computes it: for values that no registers hold yet."""
     chain = dict(mask.chain)
-    always = _always(mask.condition.result, chain, scope, layout, not mask.fills)
+    always = always_whole(scope, mask, layout)
     if always and scope.assumes(always):
         return element
     test, fill = _text(mask.condition.result, chain, scope, layout, register), scope.registers[mask.fill.name].name

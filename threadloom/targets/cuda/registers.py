@@ -76,8 +76,11 @@ class Scope:
     rounds: bool = False  # all results are rounded to 16 bits or less: exp need not be exact to the last of f32's
     made_here: dict[str, tile.Map] = field(default_factory=dict)  # differences that the loop being written makes
     unrounded: frozenset[str] = frozenset()  # values whose stores round them
+    factors: dict[str, tuple] = field(default_factory=dict)  # exponentials of the loop being written (`factors.py`)
+    unmasked: bool = False  # the loop being written is for tiles that its masks leave alone
     narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
+    converted_bytes: int = 0  # of a worker, through which values go from one layout to another
 
     def assumes(self, condition: str) -> bool:
         """Whether the code being written is only for passes in which `condition` holds; if so, it is noted down."""

@@ -150,6 +150,13 @@ LOOM_DEVICE float fmax_nan(float a, float b) { float y; asm("max.NaN.f32 %0, %1,
 LOOM_DEVICE float fmin_nan(float a, float b) { float y; asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b)); return y; }
 LOOM_DEVICE double fmax_nan(double a, double b) { return a > b || a != a ? a : b; }
 LOOM_DEVICE double fmin_nan(double a, double b) { return a < b || a != a ? a : b; }
+// Whether `a` at position `at` is the extreme rather than `b`: the first one of equals; NaN is more than anything.
+template <typename T> LOOM_DEVICE bool larger_first(T a, i64 at, T b, i64 b_at) {
+  return a > b || (a != a && b == b) || ((a == b || (a != a && b != b)) && at < b_at);
+}
+template <typename T> LOOM_DEVICE bool smaller_first(T a, i64 at, T b, i64 b_at) {
+  return a < b || (a != a && b == b) || ((a == b || (a != a && b != b)) && at < b_at);
+}
 template <typename T> LOOM_DEVICE T shift_left(T a, T n) { return n >= 0 && n < (T)(8 * sizeof(T)) ? a << n : 0; }
 template <typename T> LOOM_DEVICE T shift_right(T a, T n) {
   return n >= 0 && n < (T)(8 * sizeof(T)) ? a >> n : (a < 0 ? (T)-1 : (T)0);

@@ -16,6 +16,7 @@ from threadloom.targets.cuda.emit import (
     dims_of,
     direct_tensors,
     emit_head,
+    insert_converted,
     parameters_of,
     taken_names,
 )  # fmt: skip
@@ -92,7 +93,7 @@ def _emit_body(w: Writer, plan: AmperePlan, role: Role) -> int:
         at = -(-at // CELL_BYTES) * CELL_BYTES
         w.insert(scratch, f"const u32 smem_scratch = smem + {at};  // where warps exchange values")
         at += plan.team.threads * CELL_BYTES
-    return at
+    return at + insert_converted(w, scratch, at, scope.converted_bytes, workers=1)
 
 
 def _emit_shared_tiles(w: Writer, plan: AmperePlan) -> int:

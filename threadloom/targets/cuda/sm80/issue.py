@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Issue
-from threadloom.targets.cuda import copy, vector
+from threadloom.targets.cuda import copy, elementwise
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.issue import declare_chosen, guard_of, read_indices, slot_of, store_task, vector_task
 from threadloom.targets.cuda.simt import emit_simt_dot
@@ -51,7 +51,7 @@ def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     facts = e.plan.facts[op.tensor]
     shared = e.plan.shared_tile(op.result.name) if e.plan.tiles.of(op.result.name) else None
     if shared is None:
-        held = e.homes.of(op.result.name) or vector.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        held = e.homes.of(op.result.name) or elementwise.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         read_indices(e, loop, instr, task, op)
         copy.emit_load(e.scope, op, facts, held)
         return

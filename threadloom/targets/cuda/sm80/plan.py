@@ -8,13 +8,10 @@ from typing import ClassVar
 from threadloom.sched.boxes import has_rows
 from threadloom.sched.sizes import Sizes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
-from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.sm80.mma import MmaPlan, plan_products
 from threadloom.targets.cuda.team import BLOCK, Team
-from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind
 from threadloom.tile import ops as tile
-from threadloom.tile.uses import operands
 
 
 class AmperePlan(KernelPlan):
@@ -32,28 +29,6 @@ class AmperePlan(KernelPlan):
         """Axes along which vector code reduces or scans."""
         ops = [op for t in self.tasks.values() for op in t.ops]
         return frozenset(op.axis for op in ops if isinstance(op, tile.Reduce | tile.Scan))
-
-    @cached_property
-    def layouts(self) -> dict[str, Layout]:
-        known = super().layouts
-        for task in self.tasks.values():
-            for op in task.ops if task.kind is Kind.VECTOR else ():
-                self._check_operands(op, known)
-        return known
-
-    def _check_operands(self, op: tile.Op, known: dict[str, Layout]) -> None:
-        """An elementwise operation needs operands where its result is: warps may share products in different ways."""
-        if not isinstance(op, tile.Map | tile.Cast) or op.result.name not in known:
-            return
-        result = known[op.result.name]
-        for arg in operands(op):
-            have = known.get(arg.name)
-            if have is None or not arg.type.axes:
-                continue
-            wanted = result.keeping(arg.type.axes)
-            if any(have.of(s) != wanted.of(s) for s in (Source.LANE, Source.WARP)):
-                why = f"{arg.name} and {op.result.name} are spread over the threads in different ways"
-                raise no_code(f"an operation on {arg.name}", why, op.loc)
 
     def rows_begin(self, op: tile.Load) -> bool:
         """Whether the rows of the tile that `op` loads begin at multiples of 16 bytes in an aligned tensor."""

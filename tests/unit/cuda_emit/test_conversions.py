@@ -1,0 +1,94 @@
+"""Values that meet in another register layout than they were made in, and positions of extremes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import threadloom as tl
+from tests.unit.cuda_emit.test_forms import source_of
+from tests.unit.cuda_emit.test_random_programs import on_cpu
+from threadloom.targets.cuda import nvrtc
+from threadloom.targets.cuda.layout import accumulator, agrees, rows
+
+
+@tl.kernel
+def nearest(x: tl.Tensor["N", "D", tl.f32], centre: tl.Tensor["K", "D", tl.f32]) -> tl.Tensor["N", tl.i32]:
+    for n in tl.grid("N"):
+        best, found = tl.full(math.inf, n), tl.zeros(n, dtype=tl.i32)
+        for k in tl.stream("K"):
+            d = tl.axis("D")
+            distance = tl.sum(centre[k, d] * centre[k, d], d) - 2.0 * tl.dot(x[n, :], centre[k, :])
+            least, at = tl.min(distance, k), tl.argmin(distance, k)
+            found = tl.where(least < best, tl.cast(at, tl.i32), found)
+            best = tl.minimum(best, least)
+        out[n] = found
+
+
+@tl.kernel
+def extremes(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", tl.i64]:
+    for m in tl.grid("M"):
+        n = tl.axis("N")
+        out[m] = tl.argmax(x[m, n], n) * 1000 + tl.argmin(tl.abs(x[m, n]), n)
+
+
+@tl.kernel
+def symmetric(a: tl.Tensor["M", "K", tl.f16], b: tl.Tensor["N", "K", tl.f16]) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        k = tl.axis("K")
+        rows_of = tl.dot(a[m, k], b[n, k])
+        columns_of = tl.dot(b[n, k], a[m, k])
+        out[m, n] = rows_of + columns_of
+
+
+GIVEN = {
+    "nearest": (nearest, {"x": (70, 7), "centre": (37, 7)}, np.float32),
+    "extremes": (extremes, {"x": (33, 1500)}, np.float32),
+    "symmetric": (symmetric, {"a": (70, 48), "b": (100, 48)}, np.float16),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_code_compiles_without_spills(name: str):
+    kernel, shapes, dtype = GIVEN[name]
+    text = source_of(kernel.bind(**{n: np.zeros(shape, dtype) for n, shape in shapes.items()}))
+    assert nvrtc.compile_source(text, "sm_90a").spill_bytes == 0
+    assert ("smem_converted" in text) == (name != "extremes")
+
+
+@pytest.mark.slow
+@pytest.mark.clang
+def test_the_nearest_of_several_centres():
+    rng = np.random.default_rng(0)
+    x, centre = rng.standard_normal((70, 7), dtype=np.float32), rng.standard_normal((37, 7), dtype=np.float32)
+    wanted = (centre**2).sum(1)[None] - 2 * x @ centre.T
+    assert np.array_equal(on_cpu(nearest, np.int32, x=x, centre=centre), wanted.argmin(1))
+
+
+@pytest.mark.slow
+@pytest.mark.clang
+@pytest.mark.parametrize("columns", [21, 1500])
+def test_positions_of_extremes(columns: int):
+    """The first of equal values, the first NaN; rows of a lane's registers, of lanes and of warps."""
+    x = np.random.default_rng(1).integers(-9, 9, (33, columns)).astype(np.float32)
+    x[3, 5], x[4], x[5] = np.nan, np.inf, -np.inf
+    x[7, [4, 8]] = np.nan
+    assert np.array_equal(on_cpu(extremes, np.int64, x=x), np.argmax(x, 1) * 1000 + np.argmin(np.abs(x), 1))
+
+
+@pytest.mark.slow
+@pytest.mark.clang
+def test_two_products_of_different_orientation():
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((n, 48)).astype(np.float16) for n in (70, 100))
+    got = on_cpu(symmetric, np.float32, a=a, b=b)
+    assert np.allclose(got, 2 * a.astype(np.float64) @ b.astype(np.float64).T, rtol=1e-3, atol=1e-3)
+
+
+def test_layouts_agree_where_threads_hold_the_same_elements():
+    tile = accumulator("m", "n", 64, 32)
+    assert agrees(tile, tile.without("n"), ("m",)) and not agrees(tile, accumulator("n", "m", 64, 64), ("m", "n"))
+    assert not agrees(tile, rows((), "m", 64, 1, 32), ("m",))  # one register either way, of another row
+    assert agrees(tile, rows((), "m", 64, 1, 32), ())

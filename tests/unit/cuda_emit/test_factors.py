@@ -1,0 +1,73 @@
+"""Exponentials of a difference of a row's and a column's value, as products where that is safe."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import threadloom as tl
+from tests.unit.cuda_emit.test_forms import source_of
+from tests.unit.cuda_emit.test_random_programs import on_cpu
+from threadloom.targets.cuda import nvrtc
+
+
+@tl.kernel
+def faded(
+    x: tl.Tensor["M", "N", tl.f16], a: tl.Tensor["M", tl.f32], b: tl.Tensor["N", tl.f32]
+) -> tl.Tensor["M", "N", tl.f16]:
+    for m, n in tl.grid("M", "N"):
+        out[m, n] = tl.where(n <= m, x[m, n] * tl.exp(a[m] - b[n]), 0.0)
+
+
+@tl.kernel
+def faded_exactly(
+    x: tl.Tensor["M", "N", tl.f32], a: tl.Tensor["M", tl.f32], b: tl.Tensor["N", tl.f32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        out[m, n] = x[m, n] * tl.exp(a[m] - b[n])
+
+
+def arguments(steps: np.ndarray, rows: int = 130, columns: int = 150) -> dict[str, np.ndarray]:
+    """`steps`: of the decay, added up along both."""
+    x = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float16)
+    decay = np.cumsum(steps).astype(np.float32)
+    return dict(x=x, a=decay[:rows], b=decay[:columns])
+
+
+STEPS = {
+    "gentle": lambda n: np.full(n, -0.02),
+    "steep": lambda n: np.full(n, -7.0),  # over 600 within a tile: factors would overflow
+    "mixed": lambda n: np.where(np.arange(n) % 40 == 39, -90.0, -0.01),
+    "rising": lambda n: np.full(n, 0.05),
+    "infinite": lambda n: np.where(np.arange(n) == 100, -np.inf, -0.1),
+}
+
+
+@pytest.mark.clang
+@pytest.mark.parametrize("kind", STEPS)
+def test_results_are_those_of_the_plain_exponential(kind: str):
+    given = arguments(STEPS[kind](150))
+    x, a, b = (given[n].astype(np.float64) for n in "xab")
+    m, n = np.indices(x.shape)
+    with np.errstate(all="ignore"):
+        wanted = np.where(n <= m, x * np.exp(a[:, None] - b[None, :]), 0).astype(np.float16)
+    got = on_cpu(faded, np.float16, **given)
+    assert np.array_equal(np.isnan(got), np.isnan(wanted))
+    assert np.allclose(got, wanted, rtol=2e-3, atol=1e-7, equal_nan=True)
+
+
+def test_factors_are_made_once_for_each_row_and_column():
+    text = source_of(faded.bind(**arguments(STEPS["gentle"](1024), 1024, 1024)))
+    factors = dict(re.findall(r"float (\w+_factor)\[(\d+)\];", text))
+    registers = max(int(n) for n in re.findall(r"for \(int [ip] = 0; [ip] < (\d+);", text))
+    assert len(factors) == 2 and sum(map(int, factors.values())) <= 0.75 * registers
+    assert "__all_sync(" in text and "exp2_fast(fmaf(" in text  # the plain way is there for tiles out of range
+    cubin = nvrtc.compile_source(text, "sm_90a")
+    assert cubin.spill_bytes == 0
+
+
+def test_exact_results_keep_the_exact_exponential():
+    given = arguments(STEPS["gentle"](256), 256, 256)
+    assert "_factor" not in source_of(faded_exactly.bind(**given | {"x": given["x"].astype(np.float32)}))
