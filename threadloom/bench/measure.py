@@ -66,7 +66,10 @@ def alternate_by_cpu_time(
             taken[name].append(time.thread_time() - start)
         if time.monotonic() > end:
             break
-    return {n: Timing(min(t), statistics.median(t), len(t), len(t), False, tuple(t)) for n, t in taken.items()}
+    turns = {name: tuple(taken[name]) for name in names}
+    return {
+        n: Timing(min(t), statistics.median(t), len(t), len(t), False, turns.get(n, ())) for n, t in taken.items()
+    }
 
 
 def alternate(
