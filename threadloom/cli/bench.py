@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--one-thread", action="store_true", help="CPU time of one thread, for machines that are never quiet"
     )
-    parser.add_argument("--parts", default="passes,scaling,mcuda", help="ablation: which of passes, scaling, mcuda, pocl")
+    parser.add_argument(
+        "--parts", default="passes,scaling,mcuda", help="ablation: which of passes, scaling, mcuda, pocl"
+    )
     parser.add_argument("--svg", metavar="PREFIX", help="ablation: also plots, as PREFIX-passes.svg and so on")
     json_output.add_json_argument(parser)
 
