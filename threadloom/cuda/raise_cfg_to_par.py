@@ -177,7 +177,7 @@ def _declaration(function: Function) -> par.Function:
     )
 
 
-# What inline PTX calls though the source names none of it (ptx_instructions.py): name -> parameters; all return nothing.
+# What inline PTX calls though the source names none of it (ptx_instructions.py): name -> parameters; none has a result.
 _OF_PTX = {"loom.syncwarp": (I32,), "loom.trap": ()}
 
 

@@ -60,7 +60,8 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
     if program.left_out:
         return Row(program.name, WAIVED, program.left_out)
     folder = copy(program.folder, checkout, scratch)
-    row = Row(program.name, BUILD, command="; ".join(program.runs), by=version())
+    shown = "; ".join(command.removeprefix(program.setup) for command in program.runs)
+    row = Row(program.name, BUILD, command=shown, by=version())
     try:
         if program.prepare:
             program.prepare(folder)

@@ -153,7 +153,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "gd": ("gisette_scale 0.0001 10 2",),
     "geglu": ("1",),
     "gelu": ("2 256 512 2",),
-    "gemv": ("-s 1024 -i 2 -x 512 -y 2", "-s 1024 -i 2 -x 128 -y 8", "-s 1024 -i 2 -x 32 -y 32"),
+    "gemv": ("-s 1024 -i 2 -x 128 -y 2", "-s 1024 -i 2 -x 64 -y 4", "-s 1024 -i 2 -x 32 -y 8"),
     "geodesic": ("../geodesic-sycl/locations.txt 1",),
     "ge-spmm": ("data/snap/amazon0302/amazon0302.mtx 8 2",),
     "gibbs": ("data.csv 5",),

@@ -37,6 +37,7 @@ class Program:
     judge: Judge = field(default=lambda folder, outcomes: judge_by_output(folder, outcomes))
     prepare: Callable[[Path], None] | None = None  # makes inputs in the copy
     left_out: str = ""  # why it is not tried
+    setup: str = ""  # what `runs` start with and tables leave out
 
 
 @dataclass(slots=True)
@@ -80,6 +81,8 @@ def judge_by_output(folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
         return judge_bad(bad)
     output = "\n".join(outcome.output for outcome in outcomes)
     rest = _NOTHING_WRONG.sub("", output)
+    if "failed as expected" in rest:  # a program about failing asserts
+        rest = re.sub(r".*(?:Assertion .* failed|failed as expected).*", "", rest)
     wrong = _SAYS_WRONG.search(rest)
     if wrong:
         return WRONG, line_of(rest, wrong.start())

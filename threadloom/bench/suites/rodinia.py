@@ -19,7 +19,8 @@ ABOUT = (
     "All CUDA programs of Rodinia, unmodified, built by their Makefiles. Inputs that the repository lacks are "
     "generated (`threadloom/bench/suites/rodinia_data.py`: same formats, our numbers). `twin` is the OpenMP "
     "version of the same program, built by gcc. Build times are CPU seconds, run times are of a shared machine,"
-    " no measurement."
+    " no measurement. srad_v1 runs with 512 x 512 pixels: with the usual 502 x 458 the second pass of its own `reduce` "
+    "kernel adds elements that are no partial sums, on a GPU too."
 )
 _HOME = "H=$(loom cuda-home) && export PATH=$H/bin:$PATH LIBRARY_PATH=$H/lib64 LD_LIBRARY_PATH=$H/lib64 && "
 _MAKE = _HOME + "make CUDA_DIR=$H CUDA_LIB_DIR=$H/lib64 "
@@ -74,7 +75,7 @@ def _program(
         wrong = check(place, outcomes[-1].output)
         return (WRONG, wrong) if wrong else (PASS, check.__doc__ or "")
 
-    return Program(name, folder, (build,), (_HOME + command,), judge, prepare)
+    return Program(name, folder, (build,), (_HOME + command,), judge, prepare, setup=_HOME)
 
 
 def _support(tree: Path) -> None:
