@@ -248,12 +248,7 @@ class Synchronizer:
     def _groups_between(self, line: Line, signal: str, came: int, later: int, at: int) -> int:
         """Groups that join the FIFO after item `came` and before item `at` comes `later` iterations on."""
         joins = [self._joins(item, signal) for item in line.items]
-        if later == 0:
-            between = joins[came + 1 : at]
-        else:
-            between = joins[came + 1 :] + joins * (later - 1) + joins[:at]
-        if isinstance(line.items[came].instr, Inner):
-            between = [j for j in between]
+        between = joins[came + 1 : at] if later == 0 else joins[came + 1 :] + joins * (later - 1) + joins[:at]
         if None in between:  # an inner loop adds a number that is not known here
             return 0
         return sum(j or 0 for j in between)
@@ -281,8 +276,8 @@ class Synchronizer:
         slots_later = buffer.slots - dep.edge.distance
         for writer in self._first_writers(dep.tile):
             reason = Reason(Why.SLOT_FREE, dep.edge.dst, writer, buffer.name, slots_later)
-            back = Dependence(dep.loop, dep.dst_role, dep.src_role, Edge(dep.edge.dst, writer, dep.tile), dep.tile)
-            self._group_wait(back, reason, slots_later)
+            back = Edge(dep.edge.dst, writer, dep.tile)
+            self._group_wait(Dependence(dep.loop, dep.dst_role, dep.src_role, back, dep.tile), reason, slots_later)
 
     def _protect_carried(self, dep: Dependence, buffer: Buffer) -> None:
         """A carried tile is updated in place: by another unit than the reader's only when that has read it. (One that
@@ -383,13 +378,11 @@ class Synchronizer:
             return True
         distances = {e.dst: e.distance for e in self.graph.edges if self.tiles.of(e.value) == dep.tile}
         content = -line.items[came].stage - dep.edge.distance
-        for step in range(1, later * count + at - came + 1):
-            ahead, place = divmod(came + step, count)
-            item = line.items[place]
-            if isinstance(item.instr, Issue) and item.task in distances:
-                if ahead - item.stage - distances[item.task] - content >= slots:
-                    return True
-        return False
+        following = (divmod(came + step, count) for step in range(1, later * count + at - came + 1))
+        read = ((ahead, line.items[place]) for ahead, place in following if isinstance(line.items[place].instr, Issue))
+        return any(
+            i.task in distances and ahead - i.stage - distances[i.task] - content >= slots for ahead, i in read
+        )
 
     def _when_done(self, line: Line, came: int, signal: str) -> tuple[int, int]:
         """(iterations later, item after which): where the role waits for the asynchronous item anyway; else the first
