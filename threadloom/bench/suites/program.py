@@ -68,7 +68,7 @@ _NOTHING_WRONG = re.compile(
     re.IGNORECASE,
 )
 _SAYS_RIGHT = re.compile(
-    r"(?<!be )\bpass(?:ed)?\b|\bsuccess(?:ful(?:ly)?)?\b|\bcorrect\b|\bverified\b|\bverification (?:ok|succe)"
+    r"(?<!be )(?<!ward )\bpass(?:ed)?\b|\bsuccess(?:ful(?:ly)?)?\b|\bcorrect\b|\bverified\b|\bverification (?:ok|succe)"
     r"|\bmatch(?:es)?\b|\bno errors?\b|\bvalid\b|\bOK\b",
     re.IGNORECASE,
 )
