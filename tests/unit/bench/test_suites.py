@@ -71,6 +71,8 @@ def test_a_command_that_waits_for_good_is_told_from_one_that_works(tmp_path: Pat
         ("incorrect result", WRONG),
         ("errors: 12, mismatches: 3", WRONG),
         ("Average time 3 us", RAN),
+        ("Error (L2norm): 1.6e-09", RAN),
+        ("Error: no device", WRONG),
         ("Checking forward pass\n3 us", RAN),
         ("k(int): Assertion `n < 1` failed.\nDevice assert failed as expected\nreturned OK", PASS),
         ("k(int): Assertion `n < 1` failed.\nOK", WRONG),

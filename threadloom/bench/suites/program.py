@@ -59,7 +59,7 @@ class Row:
 
 _SAYS_WRONG = re.compile(
     r"\bfail(?:ed|ure|s)?\b|\bincorrect\b|\bmis-?match(?:es|ed)?\b|\bwrong\b|verification error|\bnot equal\b"
-    r"|test result: *error|CUDA error|illegal memory|^\s*error\b",
+    r"|test result: *error|CUDA error|illegal memory|^\s*error\b(?! \()",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING_WRONG = re.compile(
