@@ -25,8 +25,7 @@ def on_cpu(kernel, dtype: type, **arguments) -> np.ndarray:
     """What the code for sm_80, which shares the generator of elementwise code and of stores, computes."""
     call = kernel.bind(**arguments)
     out = np.full_like(call.arrays["out"], 0x7F, dtype)
-    ((source, _),) = generated(call, None)
-    run_on_cpu(source, call.kernel, call.arrays | {"out": out}, call.dims, call.scalars)
+    run_on_cpu(generated(call), call.kernel, call.arrays | {"out": out}, call.dims, call.scalars)
     return out
 
 
@@ -137,6 +136,7 @@ def any_and_all(x: tl.Tensor["M", "W", tl.i32]) -> tl.Tensor["M", tl.i32]:
 
 
 @pytest.mark.clang
+@pytest.mark.slow
 def test_all_lanes_exchange_truth_values():
     """Found on an H200: lanes whose part had decided the result left out the shuffle."""
     x = np.ones((3, 64), np.int32)
@@ -176,6 +176,7 @@ def chosen_sum(x: tl.Tensor["B", "W", tl.f32], s: tl.f32) -> tl.Tensor["B", tl.f
 
 
 @pytest.mark.clang
+@pytest.mark.slow
 def test_an_if_chooses_between_scalars_that_threads_compute():
     x = np.ones((2, 8), np.float32)
     for s, wanted in ((2.0, 4.0), (0.5, 11.0)):
