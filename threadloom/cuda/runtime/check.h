@@ -67,10 +67,10 @@ struct Object {
 };
 
 struct Block {
-  Moment latest;  // its last interval; at offset 0, where instrumented code stores it
-  Moment start, size;  // its intervals
-  unsigned index;
-  std::vector<Object>* objects;
+  Moment latest = 0;  // its last interval; at offset 0, where instrumented code stores it
+  Moment start = 0, size = 0;  // its intervals
+  unsigned index = 0;
+  std::vector<Object>* objects = nullptr;
 };
 
 struct State {
