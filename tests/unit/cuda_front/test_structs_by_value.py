@@ -90,6 +90,25 @@ def test_what_was_put_in_is_taken_out():
     assert leaf.opcode == "fsub" and [operand.name for operand in leaf.operands] == ["a", "b"]
 
 
+def test_a_bool_in_a_byte_is_its_condition():
+    text = """
+define i1 @f(i32 %a, i1 %d) {
+entry:
+  %c = icmp slt i32 %a, 3
+  %s = zext i1 %c to i8
+  %l = trunc i8 %s to i1
+  %r = and i1 %l, %d
+  %u = zext i1 %r to i32
+  %v = trunc i32 %u to i8
+  %w = icmp eq i8 %v, 1
+  ret i1 %w
+}
+"""
+    (block,) = fold_packed(parsing.parse(text)).functions[0].blocks
+    assert [leaf.opcode for leaf in block.body] == ["icmp", "and", "zext", "trunc", "icmp"]
+    assert [operand.name for operand in block.body[1].operands] == ["c", "d"]
+
+
 def test_a_lane_chosen_at_run_time_stays():
     text = FOLDED.replace("float %b, i32 1", "float %b, i32 %n").replace("float %b)", "float %b, i32 %n)")
     (block,) = fold_packed(parsing.parse(text)).functions[0].blocks

@@ -4,9 +4,11 @@
     %w = insertelement <2 x float> %v, float %b, i32 1            (nothing)
     %x = extractelement <2 x float> %w, i32 0              ->     uses of %x say %a
     %y = bitcast <2 x i32> %z to i64;  %t = bitcast i64 %y to <2 x i32>     uses of %t say %z
+    %s = zext i1 %c to i8;  %l = trunc i8 %s to i1                          uses of %l say %c
 
-What the host's calling convention packs (split_coerced.py) is unpacked in the inlined function; nothing else in device
-code does this. Keeps: every access and call, all names that remain. Packing that nobody uses any more goes.
+What the host's calling convention packs (split_coerced.py) is unpacked in the inlined function, and a `bool` lies in a
+byte until it is asked; seen through, conditions are those that the source has, and passes find the ranges of threads in
+them. Keeps: every access and call, all names that remain. Packing that nobody uses any more goes.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from threadloom.par.constants import int_value
 from threadloom.par.ops import Alloca, Leaf, Operand, Value
 from threadloom.par.walk import map_operands
 
-_PACKING = frozenset(("insertelement", "extractelement", "insertvalue", "extractvalue", "bitcast"))
-_OUTWARD = frozenset(("extractelement", "extractvalue", "bitcast"))
+_PACKING = frozenset(("insertelement", "extractelement", "insertvalue", "extractvalue", "bitcast", "zext", "trunc"))
+_OUTWARD = frozenset(("extractelement", "extractvalue", "bitcast", "trunc"))
+_BACK = {"bitcast": "bitcast", "trunc": "zext"}  # opcode -> the one that it undoes
 
 
 def fold_packed(module: Module) -> Module:
@@ -56,8 +59,9 @@ class _Folder:
     def inner(self, leaf: Leaf) -> Operand | None:
         """What was put in where `leaf` takes out."""
         made = self.maker(leaf.operands[0])
-        if leaf.opcode == "bitcast":
-            same = made is not None and made.opcode == "bitcast" and made.operands[0].type == leaf.result.type
+        if leaf.opcode in _BACK:
+            undone = made is not None and made.opcode == _BACK[leaf.opcode]
+            same = undone and made.operands[0].type == leaf.result.type
             return self.value(made.operands[0]) if same else None
         wanted = int_value(leaf.operands[1]) if leaf.opcode == "extractelement" else leaf.attrs.indices
         while made is not None and wanted is not None:
