@@ -12,7 +12,6 @@ namespace loom {
 namespace {
 constexpr size_t alignment = 256;  // CUDA promises at least this
 constexpr size_t pitch_alignment = 512;
-constexpr size_t huge_page = (size_t)2 << 20;
 
 struct Allocation {
   size_t bytes;
@@ -30,15 +29,6 @@ Heap& heap() {
   return *all;
 }
 
-// Memory for an array. A large one lies in huge pages, as it would on a GPU: kernels walk it in steps of many small ones.
-void* memory_for(size_t bytes) {
-  size_t each = bytes >= 2 * huge_page ? huge_page : alignment;
-  size_t whole = (bytes + each - 1) / each * each;
-  void* memory = aligned_alloc(each, whole);
-  if (memory && each == huge_page) madvise(memory, whole, MADV_HUGEPAGE);  // where the system declines, small ones do
-  return memory;
-}
-
 size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
 
 cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags = 0) {
@@ -46,7 +36,7 @@ cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags
   *p = nullptr;
   if (bytes == 0) return cudaSuccess;
   if (bytes > total_bytes()) return failed(cudaErrorMemoryAllocation);
-  void* memory = memory_for(bytes);
+  void* memory = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (!memory) return failed(cudaErrorMemoryAllocation);
   std::lock_guard<std::mutex> guard(heap().mutex);
   heap().allocations[(char*)memory] = {bytes, type, flags, true};
