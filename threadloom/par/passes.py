@@ -125,3 +125,11 @@ def map_functions(module: Module, change: Callable[[Function], Function]) -> Mod
     """`module` with each function that has a body changed; the same object where none changes."""
     functions = tuple(function if function.body is None else change(function) for function in module.functions)
     return module if functions == module.functions else replace(module, functions=functions)
+
+
+def through_functions(module: Module, change: Callable[[Function, Module], Module]) -> Module:
+    """`change(function, module)` for each function with a body, one after the other: it may also add to the module."""
+    for function in module.functions:
+        if function.body is not None:
+            module = change(function, module)
+    return module

@@ -18,6 +18,7 @@ from threadloom.cuda.lower.separators import has_meeting
 from threadloom.cuda.lower.traverse import expand, last_values, rename_block
 from threadloom.cuda.lower.uniformity import Uniformity
 from threadloom.par.ops import Block, Condition, For, Function, Level, Module, Op, Parallel, While, Yield
+from threadloom.par.passes import through_functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,7 @@ class ForToWhile:
         return f"for-to-while-{self.level}"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)

@@ -21,6 +21,7 @@ from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.traverse import expand, value_flow, walk
 from threadloom.par.constants import int_value
 from threadloom.par.ops import I1, Block, Function, Int, Leaf, Module, Op, Operand, Value
+from threadloom.par.passes import through_functions
 
 _THROUGH = frozenset({"zext", "sext", "trunc", "add", "sub", "mul", "shl", "or", "xor", "and", "freeze"})
 
@@ -30,10 +31,7 @@ class HideMasks:
     name: str = "hide-masks"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         leaves = [op for op in walk(function.body.ops) if isinstance(op, Leaf)]

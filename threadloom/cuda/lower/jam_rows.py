@@ -48,7 +48,7 @@ from threadloom.par.ops import (
     While,
     Yield,
 )
-from threadloom.par.passes import decline
+from threadloom.par.passes import decline, through_functions
 from threadloom.par.walk import arguments, results
 
 
@@ -59,10 +59,7 @@ class JamRows:
     name: str = "jam-rows"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)

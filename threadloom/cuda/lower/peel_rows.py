@@ -19,7 +19,7 @@ from threadloom.cuda.lower.fold import fold_block
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import I1, Const, Function, If, Leaf, Level, Module, Op, Operand, Parallel, Value
-from threadloom.par.passes import decline
+from threadloom.par.passes import decline, through_functions
 
 _CUTS = {"eq": (0, 1), "ne": (0, 1), "lt": (0,), "ge": (0,), "le": (1,), "gt": (1,)}  # relative to the constant
 _MOST_RANGES = 4
@@ -31,10 +31,7 @@ class PeelRows:
     name: str = "peel-rows"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         editor = Editor(function, module)

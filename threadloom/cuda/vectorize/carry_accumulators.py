@@ -40,6 +40,7 @@ from threadloom.par.ops import (
     While,
     Yield,
 )
+from threadloom.par.passes import through_functions
 from threadloom.par.result_types import size_bytes, struct_layout
 from threadloom.par.walk import arguments, results, with_regions
 
@@ -67,10 +68,7 @@ class CarryAccumulators:
     name: str = "carry-accumulators"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)

@@ -44,7 +44,7 @@ from threadloom.par.ops import (
     Space,
     Value,
 )
-from threadloom.par.passes import decline
+from threadloom.par.passes import decline, through_functions
 from threadloom.par.walk import operands, results
 
 _TRUE, _FALSE = Const(I1, "true"), Const(I1, "false")
@@ -59,10 +59,7 @@ class NarrowThreads:
     name: str = "narrow-threads"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)

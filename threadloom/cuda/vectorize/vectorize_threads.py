@@ -49,7 +49,7 @@ from threadloom.par.ops import (
     Value,
     While,
 )
-from threadloom.par.passes import decline
+from threadloom.par.passes import decline, through_functions
 from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import arguments, results
 
@@ -64,10 +64,7 @@ class VectorizeThreads:
     name: str = "vectorize-threads"
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
-            if function.body is not None:
-                module = self._function(function, module)
-        return module
+        return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
         editor, memory = Editor(function, module), Memory(function, module)
