@@ -1,7 +1,7 @@
 """loom bench: an operator beside NumPy, PyTorch and the machine's own limits, in one run.
 
-    loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
-    loom bench ablation --path CHECKOUT    what each optimisation of CUDA kernels is worth, scaling, MCUDA's matmul
+loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
+loom bench ablation --path CHECKOUT    what each optimisation of CUDA kernels is worth, scaling, MCUDA's matmul
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--path", type=Path, help="rodinia, ablation: the checkout, which is only read")
     parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
+    parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built")
     parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
     parser.add_argument("--limit", type=float, default=50.0, metavar="S", help="most seconds an operator takes")
     parser.add_argument(
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if args.operator == "rodinia":
         from threadloom.cli import bench_rodinia
 
-        return bench_rodinia.run(args, commit())
+        return bench_rodinia.run(args)
     if args.operator == "ablation":
         from threadloom.cli import bench_ablation
 

@@ -1,45 +1,76 @@
-"""loom bench rodinia: kernel time and whole time of each pair, and their geometric means."""
+"""loom bench rodinia: kernel time and whole time of each pair, and their geometric means.
+
+    loom bench rodinia --path CHECKOUT --scratch DIR --rounds 0     only builds, for timing later in a quiet turn
+    loom bench rodinia --built DIR --only nw,lud --json F           times what was built there
+
+Pairs that are in F already and not asked for again by --only stay, so that a table grows over several turns; each has
+the commit that was built.
+"""
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from pathlib import Path
 
 from threadloom.bench.run import machine
 from threadloom.bench.suites.rodinia_pairs import PAIRS
-from threadloom.bench.suites.rodinia_speed import PairResult, Times, geometric_mean, time_pairs
+from threadloom.bench.suites.rodinia_speed import (
+    PairResult,
+    Times,
+    build_pairs,
+    builds,
+    chosen,
+    geometric_mean,
+    time_pairs,
+)
 from threadloom.cli import UsageError, json_output
 
 
-def run(args: argparse.Namespace, commit: str) -> int:
+def run(args: argparse.Namespace) -> int:
     names = [pair.name for pair in PAIRS]
-    if args.path is None or not (args.path / "openmp").is_dir():
-        raise UsageError("loom bench rodinia needs --path, a checkout of Rodinia with its folders cuda and openmp")
     if unknown := [name for name in args.only.split(",") if name and name not in names]:
         raise UsageError(f"no pair is called {unknown[0]}; there are {', '.join(names)}")
+    if args.built is None and (args.path is None or not (args.path / "openmp").is_dir()):
+        raise UsageError("loom bench rodinia needs --path, a checkout of Rodinia with its folders cuda and openmp")
     with tempfile.TemporaryDirectory(prefix="loom-rodinia-") as temporary:
-        scratch = (args.scratch or Path(temporary)).resolve()
-        results = []
-        for result in time_pairs(args.path.resolve(), scratch, args.rounds or 5, args.only):
+        scratch = (args.built or args.scratch or Path(temporary)).resolve()
+        if args.built is None:
+            build_pairs(args.path.resolve(), scratch, args.only)
+        known = builds(scratch)
+        if missing := [pair.name for pair in chosen(args.only) if pair.name not in known]:
+            raise UsageError(f"{missing[0]} was not built in {args.built}")
+        rounds = 5 if args.rounds is None else args.rounds
+        if not rounds:
+            return 0
+        rows = kept(args.json)
+        for result in time_pairs(scratch, rounds, args.only):
             print(line(result), flush=True)
-            results.append(result)
-    kernels = geometric_mean(result.kernel_ratio for result in results)
-    whole = geometric_mean(result.whole_ratio for result in results)
-    print(f"geometric mean of {len(results)} pairs: kernels {kernels:.2f}x, whole {whole:.2f}x the faster twin")
+            rows[result.pair.name] = {"commit": known[result.pair.name]["commit"], **record(result)}
+    pairs = [rows[name] for name in names if name in rows]
+    kernels = geometric_mean(one["kernel_ratio"] for one in pairs)
+    whole = geometric_mean(one["whole_ratio"] for one in pairs)
+    print(f"geometric mean of {len(pairs)} pairs: kernels {kernels:.2f}x, whole {whole:.2f}x the faster twin")
     json_output.write(
         args,
         "bench-rodinia",
-        1,
+        2,
         {
             "machine": machine(),
-            "commit": commit,
             "kernels": json_output.finite(kernels),
             "whole": json_output.finite(whole),
-            "pairs": [record(result) for result in results],
+            "pairs": pairs,
         },
     )
     return 0
+
+
+def kept(path: str | None) -> dict[str, dict]:
+    """The pairs of an earlier record, which this one adds to."""
+    place = Path(path) if path and path != "-" else None
+    old = json.loads(place.read_text())["pairs"] if place is not None and place.exists() else []
+    return {one["name"]: one for one in old}
 
 
 def line(result: PairResult) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from threadloom import cli
 from threadloom.bench.suites import (
     driver,
     hecbench_data,
@@ -165,6 +166,28 @@ def test_a_pair_counts_by_its_faster_running_twin() -> None:
     broken = PairResult(pair, Times(cause="signal 11"), {"gcc": slow})
     assert broken.kernel_ratio == NOT_RUNNING
     assert geometric_mean([0.5, 2.0, None]) == pytest.approx(1.0)
+
+
+def test_pairs_built_before_are_timed_and_added_to_a_record(tmp_path: Path, capsys) -> None:
+    for place, seconds in (("cuda/nw", 0.5), ("openmp-gcc/nw", 0.8)):
+        program = tmp_path / place / "program"
+        program.parent.mkdir(parents=True)
+        written = json.dumps({"span_s": seconds, "copies_in_span_s": 0.1})
+        program.write_text(f"#!/bin/sh\necho '{written}' > ${{LOOM_REGIONS_FILE:-times.json}}\n")
+        program.chmod(0o755)
+    causes = {"ours": "", "gcc": "", "clang": "does not build"}
+    (tmp_path / "builds.json").write_text(json.dumps({"nw": {"commit": "abc", "causes": causes}}))
+    out = tmp_path / "F.json"
+    out.write_text(json.dumps({"pairs": [{"name": "lud", "kernel_ratio": 7.0, "whole_ratio": 1.0}]}))
+    command = ["bench", "rodinia", "--built", str(tmp_path), "--rounds", "2", "--json", str(out)]
+    assert cli.main([*command, "--only", "nw"]) == 0
+    found = json.loads(out.read_text())
+    lud, nw = found["pairs"]
+    assert (lud["name"], nw["name"], nw["commit"]) == ("lud", "nw", "abc")
+    assert nw["kernel_ratio"] == pytest.approx(0.7 / 0.4) and found["kernels"] == pytest.approx((7 * 0.7 / 0.4) ** 0.5)
+    assert nw["twins"]["clang"]["cause"] == "does not build" and len(nw["ours"]["whole_s"]) == 2
+    assert cli.main([*command, "--only", "bfs"]) == 2
+    assert "bfs was not built" in capsys.readouterr().err
 
 
 def test_every_pair_has_generated_inputs_and_both_compilers_named() -> None:

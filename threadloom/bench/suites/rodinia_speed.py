@@ -16,14 +16,17 @@ from pathlib import Path
 from statistics import median
 
 from threadloom.bench.suites import rodinia_data
-from threadloom.bench.suites.driver import environment
+from threadloom.bench.suites.driver import environment, version
 from threadloom.bench.suites.process import Limits, Outcome, run
 from threadloom.bench.suites.program import build_cause, judge_bad
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
+from threadloom.whole_file import write_whole
 
 NOT_RUNNING = 0.1  # the ratio that a pair counts with where our side does not run
 _LIMITS = Limits(cpu_s=120)
 _OBSERVER = Path(__file__).with_name("openmp_regions.c")
+_BUILDS = "builds.json"
+_WRITTEN = "times.json"  # by each run, in its folder
 
 
 @dataclass(slots=True)
@@ -86,61 +89,96 @@ def twin_compilers() -> dict[str, dict[str, str]]:
     return found
 
 
-def time_pairs(checkout: Path, scratch: Path, rounds: int, only: str = "") -> Iterable[PairResult]:
-    """Results of the pairs (of those in the comma-separated `only`), each as soon as it is there."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    observer = scratch / "openmp_regions.so"
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(observer), str(_OBSERVER), "-ldl"], check=True)
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One program of a pair in its folder, with what makes it write its times."""
+
+    times: Times
+    folder: Path
+    command: str
+    variables: dict[str, str]
+
+
+def chosen(only: str) -> list[Pair]:
+    """The pairs of the comma-separated `only`; all of them where it is empty."""
     names = only.split(",") if only else [pair.name for pair in PAIRS]
-    for pair in PAIRS:
-        if pair.name in names:
-            yield _time_pair(pair, checkout, scratch, rounds, observer)
+    return [pair for pair in PAIRS if pair.name in names]
 
 
-def _time_pair(pair: Pair, checkout: Path, scratch: Path, rounds: int, observer: Path) -> PairResult:
-    rodinia_data.provide(scratch / "data", checkout / "data", pair.inputs)
-    ours = Times()
-    folder = _prepared(checkout / "cuda", pair.cuda, scratch / "cuda", pair.build, ours)
-    result = PairResult(pair, ours, {})
-    sides: list[tuple[Times, Path, str, dict[str, str], str]] = [
-        (ours, folder, pair.run, {"LOOM_PROFILE": "times.json"}, "times.json")
-    ]
-    for name, commands in twin_compilers().items():
-        times = result.twins[name] = Times()
-        build = pair.twin_build.format(**commands)
-        folder = _prepared(checkout / "openmp", pair.openmp, scratch / f"openmp-{name}", build, times)
-        watched = {"LD_PRELOAD": str(observer), "LOOM_REGIONS_FILE": str(folder / "times.json"), "OMP_NUM_THREADS": "2"}
-        sides.append((times, folder, pair.twin_run, watched, "times.json"))
+def build_pairs(checkout: Path, scratch: Path, only: str = "") -> dict[str, str]:
+    """Build both sides of the pairs in `scratch`; name -> commit that built it, of all that were ever built there."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    observer = scratch / _OBSERVER.with_suffix(".so").name
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(observer), str(_OBSERVER), "-ldl"], check=True)
+    for pair in chosen(only):
+        rodinia_data.provide(scratch / "data", checkout / "data", pair.inputs)
+        causes = {"ours": _build(checkout / "cuda", pair.cuda, scratch / "cuda", pair.build)}
+        for name, commands in twin_compilers().items():
+            causes[name] = ""
+            build = pair.twin_build.format(**commands)
+            place = scratch / f"openmp-{name}"
+            if not (place / pair.openmp / "program").exists():  # nothing of ours is in it
+                causes[name] = _build(checkout / "openmp", pair.openmp, place, build)
+        record = builds(scratch) | {pair.name: {"commit": version(), "causes": causes}}
+        write_whole(scratch / _BUILDS, json.dumps(record, indent=2))
+    return {name: one["commit"] for name, one in builds(scratch).items()}
+
+
+def builds(scratch: Path) -> dict[str, dict]:
+    """What build_pairs left in `scratch`: for each pair the commit, and why a side does not build ("" if it does)."""
+    place = scratch / _BUILDS
+    return json.loads(place.read_text()) if place.exists() else {}
+
+
+def time_pairs(scratch: Path, rounds: int, only: str = "") -> Iterable[PairResult]:
+    """Times of the pairs that `build_pairs` built in `scratch`, each pair as soon as it is there."""
+    for pair in chosen(only):
+        yield _time_pair(pair, scratch, rounds, builds(scratch)[pair.name]["causes"])
+
+
+def _time_pair(pair: Pair, scratch: Path, rounds: int, causes: dict[str, str]) -> PairResult:
+    ours = Times(cause=causes["ours"])
+    twins = {name: Times(cause=cause) for name, cause in causes.items() if name != "ours"}
+    sides = [Side(ours, scratch / "cuda" / pair.cuda, pair.run, {"LOOM_PROFILE": _WRITTEN})]
+    for name, times in twins.items():
+        folder = scratch / f"openmp-{name}" / pair.openmp
+        observer = scratch / _OBSERVER.with_suffix(".so").name
+        watched = {
+            "LD_PRELOAD": str(observer),
+            "LOOM_REGIONS_FILE": str(folder / _WRITTEN),
+            "OMP_NUM_THREADS": "2",
+        }
+        sides.append(Side(times, folder, pair.twin_run, watched))
     for _ in range(rounds):
-        for times, folder, command, variables, written in sides:
-            if not times.cause:
-                _round(times, folder, command, variables, written)
-    return result
+        for side in sides:
+            if not side.times.cause:
+                _round(side)
+    return PairResult(pair, ours, twins)
 
 
-def _prepared(origin: Path, folder: str, scratch: Path, build: str, times: Times) -> Path:
-    """A copy of the whole program's folder, built; `scratch/..` has `data`, as the sources expect it."""
+def _build(origin: Path, folder: str, scratch: Path, build: str) -> str:
+    """Build in a copy of the whole program's folder; why that failed, or "". `scratch/..` has `data`, as the sources
+    expect it."""
     top = Path(folder).parts[0]
     for name in {top, "util", "hybridsort"}:
         if (origin / name).exists() and not (scratch / name).exists():
             shutil.copytree(origin / name, scratch / name)
-    place = scratch / folder
-    built = run(["sh", "-c", build], place, _LIMITS, environment())
-    if not built.good:
-        times.cause = "does not build: " + (built.stopped or build_cause(built.output))
-    return place
+    built = run(["sh", "-c", build], scratch / folder, _LIMITS, environment())
+    return "" if built.good else "does not build: " + (built.stopped or build_cause(built.output))
 
 
-def _round(times: Times, folder: Path, command: str, variables: dict[str, str], written: str) -> None:
-    (folder / written).unlink(missing_ok=True)
-    outcome: Outcome = run(["sh", "-c", "exec " + command], folder, _LIMITS, {"OMP_WAIT_POLICY": "active", **variables})
+def _round(side: Side) -> None:
+    written = side.folder / _WRITTEN
+    written.unlink(missing_ok=True)
+    shown = {"OMP_WAIT_POLICY": "active", **side.variables}
+    outcome: Outcome = run(["sh", "-c", "exec " + side.command], side.folder, _LIMITS, shown)
     # Some of these programs end main without a value: the status counts only where nothing else says that it ran.
-    if outcome.stopped or outcome.status < 0 or (outcome.status and not (folder / written).exists()):
-        times.cause = judge_bad(outcome)[1]
+    if outcome.stopped or outcome.status < 0 or (outcome.status and not written.exists()):
+        side.times.cause = judge_bad(outcome)[1]
         return
-    times.whole_s.append(outcome.seconds)
-    record = json.loads((folder / written).read_text()) if (folder / written).exists() else {"span_s": math.nan}
-    times.kernel_s.append(record["span_s"] - record.get("copies_in_span_s", 0.0))
+    side.times.whole_s.append(outcome.seconds)
+    record = json.loads(written.read_text()) if written.exists() else {"span_s": math.nan}
+    side.times.kernel_s.append(record["span_s"] - record.get("copies_in_span_s", 0.0))
 
 
 def geometric_mean(ratios: Iterable[float | None]) -> float:
