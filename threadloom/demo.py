@@ -1,4 +1,5 @@
-"""The demonstration: every example kernel planned, compiled, run here and compared with float64; then a CUDA program.
+"""The demonstration: every example kernel planned, compiled, run on the best device here, and compared with float64;
+then a CUDA program.
 
 This module does the work and yields what it found; `cli/demo.py` shows it.
 """
@@ -9,13 +10,16 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from threadloom.cli import kernel_argument
 from threadloom.cli.execution import Execution, execute
 from threadloom.cli.inputs import planning_problem
+from threadloom.errors import CompileError
 from threadloom.machine.devices import device
+from threadloom.machine.model import Device
 from threadloom.machine.peaks import Peaks
 from threadloom.planning import best_timeline, drawings
 from threadloom.sched.reuse import Chosen, Origin, program_for, recipe_of, remake
@@ -26,8 +30,57 @@ CUDA_EXAMPLES = Path(__file__).parent / "examples" / "cuda"
 
 
 @dataclass(frozen=True, slots=True)
+class Machine:
+    """Where kernels run: `where` is "cpu" or "gpu". `note`: why no GPU is used, where there is one."""
+
+    where: str
+    name: str
+    model: Device
+    peaks: Peaks
+    note: str = ""
+
+
+def best_machine(where: str = "best") -> Machine:
+    """GPU 0 where that can be used, else the CPU, measured; `where`: "cpu" or "gpu" for just that."""
+    if where == "cpu":
+        return this_cpu()
+    try:
+        return this_gpu()
+    except CompileError as error:
+        if where == "gpu":
+            raise
+        from threadloom.doctor import gpu_and_driver
+
+        note = f"a GPU is here and cannot be used: {error.what}" if gpu_and_driver().found else ""
+        return replace(this_cpu(), note=note)
+
+
+@cache
+def this_cpu() -> Machine:
+    import llvmlite.binding as llvm
+
+    from threadloom.machine.peaks import measure
+
+    peaks = measure()
+    return Machine("cpu", f"{llvm.get_host_cpu_name()}, {peaks.threads} cores", device("cpu"), peaks)
+
+
+def this_gpu() -> Machine:
+    """CompileError where no GPU, no driver or no compiler for it is here."""
+    from threadloom.targets.cuda import gpu_peaks, nvrtc
+    from threadloom.targets.cuda.driver import name_and_memory
+    from threadloom.targets.cuda.launch import model_of
+
+    nvrtc.version()
+    model, (name, _) = model_of(0), name_and_memory(0)
+    peaks = gpu_peaks.measure()
+    return Machine("gpu", f"{name} (model {model.name}), {peaks.threads} multiprocessors", model, peaks)
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
-    """One kernel's part of the demonstration; `used` is the plan that calls run; `files` are its drawings."""
+    """One kernel's part of the demonstration; `used` is the plan that calls run; `files` are its drawings; `note`: why
+    it did not run on the GPU."""
 
     name: str
     used: Chosen
@@ -36,6 +89,7 @@ class Shown:
     fraction: float | None
     of_what: str
     files: list[Path]
+    note: str = ""
 
     @property
     def agrees(self) -> bool:
@@ -54,33 +108,49 @@ class CudaShown:
     problem: str = ""
 
 
-def kernels(names: list[str], peaks: Peaks, folder: Path, repeat: int) -> Iterator[Shown]:
+def kernels(names: list[str], machine: Machine, folder: Path, repeat: int) -> Iterator[Shown]:
     for name in names:
-        yield show(kernel_argument.choose(name, {}), peaks, folder / name, repeat)
+        yield show(kernel_argument.choose(name, {}), machine, folder / name, repeat)
 
 
-def show(chosen: kernel_argument.Chosen, peaks: Peaks, folder: Path, repeat: int) -> Shown:
+def show(chosen: kernel_argument.Chosen, machine: Machine, folder: Path, repeat: int) -> Shown:
+    """Run and draw one kernel; on the CPU where the GPU's generator has no code for it."""
+    from threadloom.targets.cuda.launch import NOT_COMPILED
+    from threadloom.targets.cuda.unsupported import NO_CODE
     from threadloom.whole_file import write_whole
 
-    machine = device("cpu")
-    problem = planning_problem(chosen, None, "f32")
-    used = program_for(problem.kernel, problem.dims, machine)
-    outcome = plan(problem.kernel, problem.dims, machine)
-    if used.origin is not Origin.MODEL:
-        outcome = remake(problem.kernel, problem.dims, machine, recipe_of(used.program))
-    timeline = best_timeline(outcome, machine, chosen.name)
+    try:
+        run = execute(chosen, repeat=repeat, device=machine.where)
+    except CompileError as error:
+        if machine.where == "cpu" or error.slug not in (NOT_COMPILED, NO_CODE):
+            raise
+        return replace(show(chosen, this_cpu(), folder, repeat), note=f"on the CPU, as {error.what}")
+    used, timeline = _plan_of(chosen, machine.model, run)
     files = drawings(timeline)
     for file, text in files.items():
         write_whole(folder / file, text)
-    run = execute(chosen, repeat=repeat)
-    return Shown(chosen.name, used, timeline, run, *fraction_of_peak(run, peaks), [folder / file for file in files])
+    fraction, of_what = fraction_of_peak(run, machine.peaks)
+    return Shown(chosen.name, used, timeline, run, fraction, of_what, [folder / file for file in files])
+
+
+def _plan_of(chosen: kernel_argument.Chosen, model: Device, run: Execution) -> tuple[Chosen, Timeline]:
+    """The plan that ran, and its timeline by the model."""
+    problem = planning_problem(chosen, None, "f32" if run.program is None else "f16")
+    used = program_for(problem.kernel, problem.dims, model)
+    if run.program is not None and run.program.partition != used.program.partition:
+        used = Chosen(run.program, Origin.MODEL)  # the first plan's code was not as planned
+    if run.program is None and used.origin is Origin.MODEL:
+        outcome = plan(problem.kernel, problem.dims, model)  # with all that was rejected
+    else:
+        outcome = remake(problem.kernel, problem.dims, model, recipe_of(used.program))
+    return used, best_timeline(outcome, device(used.program.device), chosen.name)
 
 
 def fraction_of_peak(run: Execution, peaks: Peaks) -> tuple[float | None, str]:
-    """The larger of the fractions of FMA peak and copy rate: what bounds the kernel, as far as the work is known."""
+    """The larger of the fractions of both peaks: what bounds the kernel, as far as the work is known."""
     fractions = []
     if run.flops_per_s:
-        fractions.append((run.flops_per_s / peaks.flops_per_s, "FMA peak"))
+        fractions.append((run.flops_per_s / peaks.flops_per_s, peaks.compute))
     if run.bytes_per_s:
         fractions.append((run.bytes_per_s / peaks.copy_bytes_per_s, "copy rate"))
     return max(fractions, default=(None, ""))
@@ -140,7 +210,7 @@ def _section(one: Shown) -> str:
     errors = ", ".join(f"{c.output} {c.error:.1e} (allowed {c.bound:.1e})" for c in one.run.outputs)
     verdict = "" if one.agrees else '<b class="wrong">WRONG: </b>'
     return (
-        f"<section><h2>{name}</h2><p>{html.escape(one.run.speed)}{fraction}. "
+        f"<section><h2>{name}</h2><p>{one.run.device}: {html.escape(one.run.speed)}{fraction}. "
         f"{verdict}Error against float64: {html.escape(errors)}</p>"
         f'<p>{links}</p><p><img src="{name}/timeline.svg" alt="timeline of {name}"></p></section>'
     )

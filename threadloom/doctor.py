@@ -34,7 +34,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Look for every piece, in the order of the compiler's picture."""
     probes: tuple[Callable[[], Finding], ...] = (
-        _python, _llvm, _openmp, _clang, _host_cxx, _islpy, _ortools, _torch, _gpu, _nvrtc, _store,
+        _python, _llvm, _openmp, _clang, _host_cxx, _islpy, _ortools, _torch, gpu_and_driver, _nvrtc, _store,
     )  # fmt: skip
     return [probe() for probe in probes]
 
@@ -132,7 +132,7 @@ def _package(name: str, enables: str, extra: str) -> Finding:
 # ---------------------------------------------------------------- GPU
 
 
-def _gpu() -> Finding:
+def gpu_and_driver() -> Finding:
     """Ask the driver itself, by its C interface: no package is needed for that."""
     enables, get = "kernels on an NVIDIA GPU", "an NVIDIA GPU and its driver"
     try:

@@ -1,6 +1,6 @@
-"""Compile and run the example kernels on this machine and compare them with NumPy in float64.
+"""Compile and run the example kernels on the best device here (a GPU, or else the CPU); compare with NumPy in float64.
 
-For each kernel: the chosen tiles, the pipeline as a timeline, error, time, rate, and the fraction of this machine's
+For each kernel: the chosen tiles, the pipeline as a timeline, error, time, rate, and the fraction of the device's
 peak, which is measured first. The timelines are also written as files. Then a CUDA program is built and run on the CPU.
 """
 
@@ -18,14 +18,15 @@ from threadloom.whole_file import write_whole
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from threadloom.demo import CudaShown, Shown
-    from threadloom.machine.peaks import Peaks
+    from threadloom.demo import CudaShown, Machine, Shown
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help="only these (default: all)")
     parser.add_argument("--to", type=Path, default=Path("out/demo"), metavar="DIR", help="drawings (default: out/demo)")
     parser.add_argument("--repeat", type=int, default=5, metavar="N", help="timed runs of each kernel (default: 5)")
+    choices = ("best", "cpu", "gpu")
+    parser.add_argument("--device", choices=choices, default="best", help="best (default: GPU 0, or else the CPU)")
     parser.add_argument("--no-cuda", action="store_true", help="leave out the CUDA program")
     json_output.add_json_argument(parser)
 
@@ -35,15 +36,14 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"no example is called {', '.join(unknown)}\n  try: {', '.join(example_names())}")
     from threadloom import demo
     from threadloom.cli.terminal import stdout
-    from threadloom.machine.peaks import measure
 
     began, out = time.perf_counter(), stdout(quiet=args.json == "-")
     with out.status("measuring this machine"):
-        peaks = measure()
-    _print_machine(out, peaks)
+        machine = demo.best_machine(args.device)
+    _print_machine(out, machine)
     shown = []
     names = args.examples or example_names()
-    results = demo.kernels(names, peaks, args.to, args.repeat)
+    results = demo.kernels(names, machine, args.to, args.repeat)
     for name in names:
         with out.status(f"{name} ({len(shown) + 1} of {len(names)})"):
             shown.append(next(results))
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     out.print(f"\ndrawings: {page} (and SVG, HTML, text beside it)", markup=False)
     out.print(f"{'all results agree with float64' if good else 'SOMETHING IS WRONG'}; "
               f"{time.perf_counter() - began:.0f} s")  # fmt: skip
-    json_output.write(args, "demo", 1, _record(peaks, shown, cuda, page))
+    json_output.write(args, "demo", 1, _record(machine, shown, cuda, page))
     return 0 if good else 1
 
 
@@ -79,14 +79,15 @@ def _cuda(out: Console) -> CudaShown | None:
 # ---------------------------------------------------------------- what is shown
 
 
-def _print_machine(out: Console, peaks: Peaks) -> None:
-    import llvmlite.binding as llvm
-
+def _print_machine(out: Console, machine: Machine) -> None:
     from threadloom.cli.terminal import rate
 
+    if machine.note:
+        out.print(machine.note, markup=False)
+    peaks = machine.peaks
     out.print(
-        f"[bold]this machine[/]: {llvm.get_host_cpu_name()}, {peaks.threads} cores; measured peaks: "
-        f"{rate(peaks.flops_per_s, 'FLOP/s')} (FMA, f32), {rate(peaks.copy_bytes_per_s, 'B/s')} (copy)\n"
+        f"[bold]this machine[/]: {machine.name}; measured peaks: {rate(peaks.flops_per_s, 'FLOP/s')} "
+        f"({peaks.compute}), {rate(peaks.copy_bytes_per_s, 'B/s')} (copy)\n"
     )
 
 
@@ -96,6 +97,8 @@ def _print_kernel(out: Console, one: Shown) -> None:
     shape = " ".join(f"{k}={v}" for k, v in one.run.dims.items())
     tiles = " ".join(f"{axis}={extent}" for axis, extent in one.timeline.tiles)
     out.print(f"[bold]{one.name}[/]  {shape}")
+    if one.note:
+        out.print(f"  runs     {one.note}", markup=False)
     origin = {"tuned": "tuned here", "borrowed": f"borrowed from {one.used.borrowed_from}", "model": "by the model"}
     out.print(f"  tiles    {tiles}, {origin[one.used.origin]}", markup=False)
     for c in one.run.outputs:
@@ -137,11 +140,13 @@ def _print_cuda(out: Console, cuda: CudaShown) -> None:
     )
 
 
-def _record(peaks: Peaks, shown: list[Shown], cuda: CudaShown | None, page: Path) -> dict[str, json_output.Json]:
+def _record(machine: Machine, shown: list[Shown], cuda: CudaShown | None, page: Path) -> dict[str, json_output.Json]:
     from dataclasses import asdict
 
     return {
-        "peaks": asdict(peaks),
+        "device": machine.where,
+        "machine": machine.name,
+        "peaks": asdict(machine.peaks),
         "kernels": [
             {
                 "kernel": one.name,

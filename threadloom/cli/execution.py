@@ -13,6 +13,8 @@ import numpy as np
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import Chosen
 from threadloom.comparison import Comparison, compare
+from threadloom.lang.bind import Call
+from threadloom.sched.ops import SProgram
 from threadloom.sched.timeline_text import duration
 from threadloom.tile.ops import Access
 
@@ -21,7 +23,8 @@ MOST_SECONDS = 2.0  # of repeated runs, however many are asked for
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """`seconds`: the best of the timed runs; rates are None where the file does not say how much work it is."""
+    """`seconds`: the best of the timed runs, on a GPU the median by its own clock; rates are None where the file does
+    not say how much work it is; `program`: the plan that ran on the GPU."""
 
     device: str
     dims: dict[str, int]
@@ -30,6 +33,7 @@ class Execution:
     first_seconds: float
     flops_per_s: float | None
     bytes_per_s: float | None
+    program: SProgram | None = None
 
     @property
     def speed(self) -> str:
@@ -43,22 +47,25 @@ class Execution:
 def execute(
     chosen: Chosen, dtype: str | None = None, repeat: int = 5, stage: Path | None = None, device: str = "cpu"
 ) -> Execution:
-    """Run `chosen` on its inputs, time it, compare the results with float64. `device`: "cpu" or "gpu", the first one;
-    there, times include waiting for it but not the copies."""
+    """Run `chosen` on its inputs, time it, compare the results with float64. `device`: "cpu" or "gpu" (the first)."""
     if stage is not None and stage.suffix == ".cu":
         device = "gpu"
     inputs = make_inputs(chosen, dtype or ("f16" if device == "gpu" and _takes_dtype(chosen) else None))
     reference = references(chosen, inputs)
     call = bound_call(chosen, inputs)
-    runner = _runner(chosen, inputs, stage) if device == "cpu" or stage is not None else _gpu_runner(chosen, inputs)
     began = time.perf_counter()
-    results = runner()
-    first_seconds = time.perf_counter() - began
+    program = None
+    if device == "cpu" or stage is not None:
+        runner = _runner(chosen, inputs, stage)
+        results = runner()
+        first_seconds = time.perf_counter() - began
+        seconds = _best_seconds(runner, repeat)
+    else:
+        results, first_seconds, seconds, program = _on_gpu(call)
     outputs = compare(call.kernel, call.dims, results, reference)
-    seconds = _best_seconds(runner, repeat)
     return Execution(
         device, dict(chosen.shape or call.dims), outputs, seconds, first_seconds,
-        _rate(chosen, "flops", seconds), _rate(chosen, "bytes_moved", seconds),
+        _rate(chosen, "flops", seconds), _rate(chosen, "bytes_moved", seconds), program,
     )  # fmt: skip
 
 
@@ -95,23 +102,21 @@ def _takes_dtype(chosen: Chosen) -> bool:
     return own is None or "dtype" in inspect.signature(own).parameters
 
 
-def _gpu_runner(chosen: Chosen, inputs: Mapping[str, object]) -> Callable[[], dict[str, np.ndarray]]:
-    """As `_runner`, on copies on the first GPU; results are fetched once."""
+def _on_gpu(call: Call) -> tuple[dict[str, np.ndarray], float, float, SProgram]:
+    """Results of the call on copies on the first GPU, seconds of the first run (with planning, without the copies) and
+    of one launch, and the plan."""
     from threadloom.targets.cuda.launch_copies import OnGpu
 
-    call = bound_call(chosen, inputs)
     on_gpu = OnGpu(call)
-    outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
-    fetched: list[bool] = []
-
-    def run() -> dict[str, np.ndarray]:
+    try:
+        began = time.perf_counter()
         on_gpu.run()
-        if not fetched:
-            on_gpu.fetch()
-            fetched.append(True)
-        return outputs
-
-    return run
+        first_seconds = time.perf_counter() - began
+        on_gpu.fetch()
+        outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
+        return outputs, first_seconds, on_gpu.seconds(), on_gpu.kernel.program
+    finally:
+        on_gpu.free()
 
 
 def _best_seconds(runner: Callable[[], object], repeat: int) -> float:

@@ -1,7 +1,7 @@
 """What this CPU really reaches: single-precision FMA rate and non-temporal copy rate of all usable cores.
 
 Measured with two tiny loops that do nothing else, so that "fraction of peak" is a fraction of something seen here and
-not of a data sheet. Takes two to three seconds.
+not of a data sheet. Takes two to three seconds. A GPU's: targets/cuda/gpu_peaks.py.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ PAUSE_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """`flops_per_s` counts a fused multiply-add as two; `copy_bytes_per_s` counts bytes read and written."""
+    """`threads`: cores used, or multiprocessors of a GPU; `flops_per_s`, the rate that `compute` names, counts a fused
+    multiply-add as two; `copy_bytes_per_s` counts bytes read and written."""
 
     threads: int
     flops_per_s: float
     copy_bytes_per_s: float
+    compute: str = "FMA peak"
 
 
 def measure(threads: int | None = None) -> Peaks:

@@ -62,6 +62,8 @@ class FakeDriver:
         self.allocated: list[tuple[int, int, int]] = []  # likewise
         self.freed: list[tuple[int, int]] = []  # (pointer, stream)
         self.ordered: list[tuple[str, int]] = []
+        self.memory: dict[int, object] = {}  # address -> what cuMemAlloc gave there
+        self.milliseconds = 0.5  # what every pair of events takes
         self.fail: dict[str, Status] = {}
 
     # ------------------------------------------------ what bindings offer (driver.py)
@@ -69,7 +71,7 @@ class FakeDriver:
     CUresult = Status
     CUdevice_attribute = CUfunction_attribute = CUtensorMapDataType = CUtensorMapInterleave = Names()
     CUtensorMapSwizzle = CUtensorMapL2promotion = CUtensorMapFloatOOBfill = Names()
-    CUpointer_attribute = CUevent_flags = Names()
+    CUpointer_attribute = CUevent_flags = CUstream_flags = CUstreamCaptureMode = Names()
 
     @staticmethod
     def cuuint64_t(value: int) -> int:
@@ -126,6 +128,36 @@ class FakeDriver:
 
     def _cuEventRecord(self, event, stream):
         self.ordered.append(("record", stream))
+        return ()
+
+    def _cuEventElapsedTime(self, begin, end):
+        return (self.milliseconds,)
+
+    def _cuStreamCreate(self, flags):
+        return (0x5555,)
+
+    def _cuStreamEndCapture(self, stream):
+        return (1,)
+
+    def _cuGraphInstantiate(self, graph, flags):
+        return (1,)
+
+    def _cuMemAlloc(self, size):
+        memory = ctypes.create_string_buffer(size + 256)
+        start = -(-ctypes.addressof(memory) // 256) * 256
+        self.memory[start] = memory
+        return (start,)
+
+    def _cuMemFree(self, pointer):
+        del self.memory[pointer]
+        return ()
+
+    def _cuMemcpyHtoD(self, pointer, source, size):
+        ctypes.memmove(pointer, source, size)
+        return ()
+
+    def _cuMemcpyDtoH(self, target, pointer, size):
+        ctypes.memmove(target, pointer, size)
         return ()
 
     def _cuStreamWaitEvent(self, stream, event, flags):

@@ -1,4 +1,4 @@
-"""Calls whose arrays are in host memory, run on GPU 0 on copies of them: for the command line, not for speed."""
+"""Calls whose arrays are in host memory, run on GPU 0 on copies of them: for the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threadloom.arrays_device import LEGACY_STREAM, DeviceArray, packed_strides
 from threadloom.lang.bind import Call
 from threadloom.targets.cuda import driver_work
 from threadloom.targets.cuda.compile import CudaKernel
-from threadloom.targets.cuda.launch import clear_accumulated, device_tensors, launch_on_gpu
+from threadloom.targets.cuda.launch import clear_accumulated, device_tensors, kernel_for, launch_on_gpu, model_of
 from threadloom.tile.ops import Access
 
 
@@ -30,6 +30,19 @@ class OnGpu:
         """Launch the call's kernel as a call does, and wait for it."""
         launch_on_gpu(self.call)
         driver_work.synchronize(LEGACY_STREAM, self.call.kernel.name)
+
+    @property
+    def kernel(self) -> CudaKernel:
+        """What `run` launches."""
+        given = device_tensors(self.call.kernel, self.call.arrays)
+        return kernel_for(self.call.kernel, self.call.dims, given, model_of(0))
+
+    def seconds(self) -> float:
+        """Of one launch, on the GPU's own clock, in a CUDA graph of launches over copies of the arguments in turn."""
+        from threadloom.targets.cuda.time_plan import time_kernels
+
+        call = self._given
+        return time_kernels([self.kernel], call.arrays, call.dims, call.scalars, model_of(0))[0] / 1e9
 
     def launch(self, kernel: CudaKernel) -> None:
         """Launch `kernel` in its place, and wait for it."""
