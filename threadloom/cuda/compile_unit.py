@@ -187,6 +187,7 @@ def linked(texts: tuple[str, ...], statics: frozenset[str], hide: bool = True):
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()  # for inline assembly in host code
     modules = []
     for text in texts:
         try:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from threadloom import cli
 from threadloom.bench.suites import (
     driver,
+    hecbench,
     hecbench_data,
     hecbench_problems,
     rodinia_data,
@@ -131,6 +133,11 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
         (hecbench_problems.error_at_most(0.1), "The maximum error in distance is 0.05", "RMSE: 0.2"),
         (hecbench_problems.error_at_most(0.1), "RSME = 0.0\naccuracy: 1e-3", "RMSE = nan"),
         (hecbench_problems.device_as_host, "device result: 2\nhost result: 2.0000001", "device result: 2"),
+        (
+            hecbench_problems.sums_of_both,
+            "Summation of output prices on GPU: 20.0\nSummation of output prices on CPU: 20.001",
+            "Summation of output prices on GPU: 20.0\nSummation of output prices on CPU: 21.0",
+        ),
     ],
 )
 def test_checks_that_print_no_verdict(check: Callable[[str], str], right: str, wrong: str) -> None:
@@ -146,6 +153,21 @@ def test_inputs_are_made_in_the_copy_and_not_in_the_checkout(tmp_path: Path) -> 
     place.write_text("made")
     assert not (checkout / "data" / "deep").exists()
     assert (folder / "../../data/kept").read_text() == "kept" and (folder / "../../data/deep/input.txt").exists()
+
+
+def test_constants_of_the_source_are_made_smaller_in_the_copy_only(tmp_path: Path, monkeypatch) -> None:
+    checkout = tmp_path / "suite"
+    folder = checkout / "src" / "slow-cuda"
+    folder.mkdir(parents=True)
+    (folder / "main.cu").write_text("repeat = 1000; repeat = 1000;")
+    (folder / "Makefile").write_text("run: main\n\tcat main.cu\n")
+    monkeypatch.setitem(hecbench_problems.SMALLER, "slow", (("main.cu", "= 1000", "= 2"),))
+    (program,) = hecbench.programs(checkout)
+    unbuilt = replace(program, build=("true",))
+    row = driver.try_program(unbuilt, checkout, tmp_path / "scratch", keep=True)
+    assert row.command == "cat main.cu (main.cu: = 1000 -> = 2)"
+    assert (tmp_path / "scratch" / "tree" / "src/slow-cuda/main.cu").read_text() == "repeat = 2; repeat = 2;"
+    assert "1000" in (folder / "main.cu").read_text()
 
 
 def test_a_made_graph_is_symmetric_and_sorted(tmp_path: Path) -> None:

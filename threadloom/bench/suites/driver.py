@@ -61,6 +61,8 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
         return Row(program.name, WAIVED, program.left_out)
     folder = copy(program.folder, checkout, scratch)
     shown = "; ".join(command.removeprefix(program.setup) for command in program.runs)
+    if program.changed:
+        shown += f" ({program.changed})"
     row = Row(program.name, BUILD, command=shown, by=version())
     try:
         if program.prepare:

@@ -7,16 +7,17 @@ from functools import partial
 from pathlib import Path
 
 from threadloom.bench.suites import hecbench_data
-from threadloom.bench.suites.hecbench_problems import ARGUMENTS, CHECKS, MAKE_OPTIONS
+from threadloom.bench.suites.hecbench_problems import ARGUMENTS, CHECKS, MAKE_OPTIONS, SMALLER
 from threadloom.bench.suites.process import Outcome
 from threadloom.bench.suites.program import PASS, RAN, WRONG, Program, judge_by_output
 
 COUNT = 200
 ABOUT = (
     "The first 200 `*-cuda` programs in alphabetical order whose Makefile links no vendor library (cuBLAS, "
-    "cuFFT, NCCL, MPI, Boost ...), built unmodified by `make CC=loom-nvcc`. Problems are pinned to what a CPU "
+    "cuFFT, NCCL, MPI, Boost ...), built by `make CC=loom-nvcc`. Problems are pinned to what a CPU "
     "does in seconds (the Makefiles' are for GPUs); a row that is over a limit says after how many seconds of CPU "
-    "time. Inputs that the repository keeps elsewhere are generated where their format is simple "
+    "time. Where repetitions or sizes are constants of the source, the copy that is built has smaller ones, and the "
+    "row's command says which. Inputs that the repository keeps elsewhere are generated where their format is simple "
     "(`threadloom/bench/suites/hecbench_data.py`). Build times are CPU seconds, run times are of a shared machine, "
     "no measurement."
 )
@@ -48,8 +49,19 @@ def _program(folder: str, makefile: str) -> Program:
         program = next((command.split()[0] for command in commands if command.startswith("./")), "./main")
         commands = [f"{program} {arguments}".strip() for arguments in ARGUMENTS[name]]
     build = f"make CC=loom-nvcc NVCC=loom-nvcc {MAKE_OPTIONS.get(name, '')}".strip()
-    prepare = partial(hecbench_data.provide, name)
-    return Program(name, f"src/{folder}", (build,), tuple(commands), partial(_judge, name), prepare)
+    edits = "; ".join(f"{file}: {old} -> {new}" for file, old, new in SMALLER.get(name, ()))
+    prepare = partial(_prepare, name)
+    return Program(name, f"src/{folder}", (build,), tuple(commands), partial(_judge, name), prepare, changed=edits)
+
+
+def _prepare(name: str, folder: Path) -> None:
+    """Missing inputs, and smaller constants in the sources of the copy."""
+    hecbench_data.provide(name, folder)
+    for file, old, new in SMALLER.get(name, ()):
+        text = (folder / file).read_text()
+        if text.count(old) == 0:
+            raise ValueError(f"{file} has no {old!r}")
+        (folder / file).write_text(text.replace(old, new))
 
 
 def _judge(name: str, folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:

@@ -155,6 +155,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "gelu": ("2 256 512 2",),
     "gemv": ("-s 1024 -i 2 -x 128 -y 2", "-s 1024 -i 2 -x 64 -y 4", "-s 1024 -i 2 -x 32 -y 8"),
     "geodesic": ("../geodesic-sycl/locations.txt 1",),
+    "frna": ("RD0260.seq out",),
     "ge-spmm": ("data/snap/amazon0302/amazon0302.mtx 8 2",),
     "gibbs": ("data.csv 5",),
     "glu": ("3 64 2",),
@@ -178,7 +179,69 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "hotspot3D": ("512 8 20 ../data/hotspot3D/power_512x8 ../data/hotspot3D/temp_512x8 output.out",),
 }
 
-MAKE_OPTIONS: dict[str, str] = {name: "VERIFY=yes" for name in ("ace", "bsearch", "graphB+", "hogbom")}
+# Programs whose repetitions or sizes are constants of their source, made to fit a CPU: file, text, what replaces it.
+# Their rows show it.
+SMALLER: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "addBiasQKV": (("main.cu", "repeat = 1000", "repeat = 2"),),
+    "aligned-types": (("main.cu", "NUM_ITERATIONS = 1000", "NUM_ITERATIONS = 2"),),
+    "assert": (("main.cu", "Nblocks = 1000", "Nblocks = 200"),),
+    "atomicAggregate": (("main.cu", "nBlocks = 65536", "nBlocks = 1024"),),
+    "atomicCost": (("main.cu", "length = 922521600", "length = 9216000"),),
+    "base64e": (
+        ("main.cu", "BASE_ARRAY_LENGTH 33554432", "BASE_ARRAY_LENGTH 1048576"),
+        ("main.cu", "uiTestCycle = 100", "uiTestCycle = 2"),
+    ),
+    "binomial": (("binomialOptions.h", "NUM_ITERATIONS 1000", "NUM_ITERATIONS 1"),),
+    "bitpacking": (("main.cu", "100000001", "1000001"),),
+    "bitpermute": (
+        ("main.cu", "bit_permute(27", "bit_permute(18"),
+        ("main.cu", "bit_permute(28", "bit_permute(19"),
+    ),
+    "black-scholes": (("blackScholesAnalyticEngine.cu", "numberOfSamples = 50000000", "numberOfSamples = 500000"),),
+    "bspline-vgh": (("kernel.h", "WSIZE = 12000", "WSIZE = 200"),),
+    "car": (("main.cu", "{128, 3, 480, 640, 9, 1024, 1024}", "{2, 3, 480, 640, 9, 512, 512}"),),
+    "clenergy": (("clenergy.cu", "atomcount = 1000000", "atomcount = 20000"),),
+    "concat": (("main.cu", "seq_len = 1024", "seq_len = 128"),),
+    "crossEntropy": (("reference.h", "bs = 128", "bs = 4"),),
+    "ddbp": (
+        ("main.cu", "nPixX = 1996", "nPixX = 200"),
+        ("main.cu", "nPixY = 2457", "nPixY = 246"),
+        ("main.cu", "nDetX = 1664", "nDetX = 166"),
+        ("main.cu", "nDetY = 2048", "nDetY = 205"),
+    ),
+    "degrid": (
+        ("degrid.h", "NPOINTS  40000", "NPOINTS  200"),
+        ("degrid.h", "REPEAT   100", "REPEAT   1"),
+    ),
+    "ert": (("main.cu", "ERT_MEMORY_MAX      33554432", "ERT_MEMORY_MAX      262144"),),
+    "extrema": (
+        ("main.cu", "(1000000, order", "(20000, order"),
+        ("main.cu", "(1000, 1000, order", "(200, 100, order"),
+    ),
+    "f16max": (("main.cu", "NUM_OF_BLOCKS 1048576", "NUM_OF_BLOCKS 16384"),),
+    "feynman-kac": (("main.cu", "N = 1000", "N = 20"),),
+    "fresnel": (("main.cu", "interval = 1e-7", "interval = 1e-5"),),
+    "fsm": (
+        ("parameters.h", "REPEAT  10", "REPEAT  1"),
+        ("parameters.h", "POPCNT  1024", "POPCNT  8"),
+    ),
+    "geglu": (("main.cu", "batch <= 16", "batch <= 0"),),
+    "graphExecution": (("main.cu", "size <= 1<<27", "size <= 1<<18"),),
+    "hellinger": (("main.cu", "m_size = 768 * 8", "m_size = 128 * 8"),),
+    "hmm": (
+        ("HiddenMarkovModel.cu", "nState = 4096", "nState = 512"),
+        ("HiddenMarkovModel.cu", "nEmit  = 4096", "nEmit  = 512"),
+        ("HiddenMarkovModel.cu", "nObs = 250", "nObs = 50"),
+    ),
+    "hungarian": (
+        ("main.cu", "user_n = 1000", "user_n = 100"),
+        ("main.cu", "n_tests = 10;", "n_tests = 2;"),
+    ),
+}
+
+MAKE_OPTIONS: dict[str, str] = {name: "VERIFY=yes" for name in ("ace", "bsearch", "graphB+", "hogbom")} | {
+    "hexciton": "EXTRA_CFLAGS=-DNUM_ITERATIONS=3"
+}
 
 
 def silent(output: str) -> str:
@@ -211,17 +274,30 @@ def device_as_host(output: str) -> str:
     return next((f"device {a}, host {b}" for a, b in pairs if not abs(a - b) <= 1e-5 * abs(b)), "")
 
 
+def sums_of_both(output: str) -> str:
+    """the sums of all prices that it prints for device and host, and one price of each, agree to within 1e-4"""
+    wanted = r"(?:Summation of output prices|Output price at index \d+) on {}: (\S+)"
+    device, host = (re.findall(wanted.format(side), output) for side in ("GPU", "CPU"))
+    pairs = [(float(ours), float(theirs)) for ours, theirs in zip(device, host, strict=False)]
+    if not pairs or len(device) != len(host):
+        return "prints no results"
+    return next((f"device {a}, host {b}" for a, b in pairs if not abs(a - b) <= 1e-4 * abs(b)), "")
+
+
 # Programs that exit with status 0 and print no word like "pass" or "fail".
 CHECKS: dict[str, Callable[[str], str]] = {
     "amgmk": silent,
     "ans": silent,
     "bsearch": silent,
     "channelShuffle": silent,
+    "black-scholes": sums_of_both,
+    "car": error_at_most(1e-2),
     "cobahh": error_at_most(1e-3),
     "collision": silent,
     "distort": error_at_most(1),
     "dslash": silent,
     "expdist": device_as_host,
+    "feynman-kac": error_at_most(0.1),
     "fhd": error_at_most(1e-2),
     "graphB+": silent,
     "geodesic": error_at_most(0.1),

@@ -38,6 +38,7 @@ class Program:
     prepare: Callable[[Path], None] | None = None  # makes inputs in the copy
     left_out: str = ""  # why it is not tried
     setup: str = ""  # what `runs` start with and tables leave out
+    changed: str = ""  # constants that `prepare` makes smaller in the copy's source
 
 
 @dataclass(slots=True)
