@@ -154,3 +154,40 @@ def test_every_comparison() -> None:
             results.append(np.full(12 * len(loops), -7, np.int32))
             interpret(one, "k", [results[-1], n, first])
         assert np.array_equal(*results), (n, first)
+
+
+WIDE_GUARD = """
+define exported void @k(ptr noalias %out, i64 %n, i32 %first) {{
+  parallel blocks (%b) = (i32 0) to (i32 1) {{
+    parallel threads (%x) = (i32 0) to (i32 13) {{
+      %i = add nsw i32 %first, %x
+      %wide = {extension} i32 {index} to i64
+      %c = icmp {predicate} i64 %wide, %n
+      if i1 %c {{
+        %p = getelementptr i32, ptr %out, i32 %x
+        store i32 %i, ptr %p
+        yield
+      }} else {{
+        yield
+      }}
+    }}
+  }}
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("predicate", PREDICATES)
+def test_limits_of_64_bits_saturate(predicate: str) -> None:
+    unsigned = predicate.startswith("u")
+    extension, index = ("zext nneg", "%x") if unsigned else ("sext", "%i")
+    module = parse(WIDE_GUARD.format(predicate=predicate, extension=extension, index=index))
+    narrow = NarrowThreads().apply(module)
+    assert predicate == "ne" or "if i1 %c" not in print_module(narrow)
+    least, most = -(1 << 63), (1 << 63) - 1
+    for n in (least, least + 3, -4, 0, 5, 12, 13, most - 3, most):
+        for first in (-(1 << 31), -3, 0, 9, (1 << 31) - 14):
+            results = [np.full(13, -7, np.int32) for _ in range(2)]
+            for one, out in zip((module, narrow), results, strict=True):
+                interpret(one, "k", [out, n, first])
+            assert np.array_equal(*results), (n, first)

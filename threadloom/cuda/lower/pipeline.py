@@ -21,6 +21,7 @@ from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
+from threadloom.cuda.vectorize.stride_threads import StrideThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level, Module
 from threadloom.par.passes import Hook, Pass, Result, run_passes
@@ -39,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
+    StrideThreads(),  # thins out the ranges that it leaves
     CarryAccumulators(),  # what it leaves in registers is what rows are jammed for
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
     JamRows(),  # on the rows between the edges, and before their threads become lanes
@@ -48,7 +50,8 @@ PASSES: tuple[Pass, ...] = (
 )
 
 # Of the above; the others are needed.
-_FOR_SPEED = {"move-barriers", "narrow-threads", "carry-accumulators", "peel-rows", "jam-rows", "vectorize-threads"}
+_FOR_SPEED = {"move-barriers", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows", "jam-rows",
+              "vectorize-threads"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     *(one.name for one in optimize.PASSES),

@@ -111,9 +111,8 @@ class Bounds:
         if predicate.startswith("u"):
             plain = a == Sum(((1, index),)) and not b.steps and len(b.parts) <= 1 and b.constant >= 0
             return Bound(index, relation, Sum((), b.parts, b.constant, True)) if plain else None
-        alone = len(difference.parts) <= 1 and not difference.constant and relation in ("lt", "ge")
-        if not alone and any(part.type.bits > 32 for _, part in difference.parts):
-            return None  # sums of these may leave i64
+        if sum(part.type.bits > 32 for _, part in difference.parts) > 1:
+            return None  # one may be added without leaving i64 (Outside.number); of two nobody knows
         limit = Sum().plus(Sum((), difference.parts, difference.constant), -factor)
         return Bound(index, relation if factor == 1 else _SWAPPED[relation], limit)
 
@@ -160,14 +159,20 @@ class Outside:
             self._made[operand.name] = result
         return self._made[operand.name]
 
-    def number(self, total: Sum) -> Operand:
-        """`total`, which has no steps, in i64."""
+    def number(self, total: Sum, plus: int = 0) -> Operand:
+        """`total` + `plus` in i64. It has no steps; a part of more than 32 bits (at most one) is added last and
+        saturates, which no index of 32 bits can tell from the sum."""
         widen = "zext" if total.unsigned else "sext"
-        result: Operand = const(I64, total.constant)
-        for factor, operand in total.parts:
+        result: Operand = const(I64, total.constant + plus)
+        for factor, operand in sorted(total.parts, key=lambda part: part[1].type.bits > 32):
             wide = self._editor.cast(widen, self.value(operand), I64)
-            if factor == 1:
-                result = wide if int_value(result) == 0 else self._editor.add(wide, result)
+            if total.unsigned and operand.type.bits > 32:
+                wide = self._editor.min(wide, (1 << 63) - 1, signed=False, name="limit")
+            if int_value(result) == 0 and factor == 1:
+                result = wide
+            elif operand.type.bits > 32:
+                base = "sadd.sat" if factor == 1 else "ssub.sat"
+                result = self._editor.intrinsic(base, (result, wide), name="limit")
             else:
-                result = self._editor.sub(result, wide)
+                result = self._editor.add(wide, result) if factor == 1 else self._editor.sub(result, wide)
         return result

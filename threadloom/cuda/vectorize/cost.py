@@ -17,6 +17,7 @@ from threadloom.par.walk import regions
 
 _TRIPS = 8.0
 _GATHER = 1.1  # per lane
+_ASKED = 5.0  # whether lanes are neighbours, before the load that they then share
 _ONE_BY_ONE = 3.0  # per lane: take out, call, put in
 _CALL, _VECTOR_CALL = 20.0, 50.0  # a mathematical function: of the C library, and in vectors of f64
 _STRAGGLERS = 1.6  # lanes that have left go along
@@ -57,6 +58,8 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one) -> Cost:
     if op.opcode in ("load", "store"):
         pointer = op.operands[1] if op.opcode == "store" else op.operands[0]
         stride = shapes.stride(pointer)
+        if stride is None and op.opcode == "load" and shapes.likely(pointer) in (0, size_bytes(value)):
+            return Cost(width, _ASKED + _registers(value, width))
         if stride is None or (stride != 0 and stride != size_bytes(value)):
             return Cost(width, _GATHER * width)
         return Cost(width, 1.0 if stride == 0 else _registers(value, width))

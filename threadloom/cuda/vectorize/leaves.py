@@ -1,7 +1,7 @@
 """Leaves over lanes: arithmetic, addresses, memory, calls.
 
 %v = load float, ptr %p, stride 4              load <16 x float>, or llvm.masked.load under a mask
-%v = load float, ptr %p, varying               llvm.masked.gather, or a load where lanes turn out to be neighbours
+%v = load float, ptr %p, varying               llvm.masked.gather, or one load where lanes turn out to be close
 store, the same                                store, llvm.masked.store, llvm.masked.scatter
 %d = sdiv i32 %a, %b under a mask              lanes that are off divide by 1
 %e = call float @expf(float %x), atomics ...   one lane after the other
@@ -259,6 +259,8 @@ class LeafVectorizer(LaneBuilder):
             return Lanes(self._masked_load(vector, pointer.first, mask, align, name))
         if self.shapes.likely(op.operands[0]) == size_bytes(type_):
             return Lanes(self._load_if_neighbours(op, self.vector(pointer), vector, mask, align))
+        if self.shapes.likely(op.operands[0]) == 0 and mask is None:
+            return Lanes(self._load_if_same(op, self.vector(pointer), vector, align))
         return Lanes(self._gather(op, self.vector(pointer), vector, mask, align))
 
     def _load_if_neighbours(self, op: Leaf, pointers: Operand, vector: Vector, mask: Operand | None, align: int
@@ -277,6 +279,18 @@ class LeafVectorizer(LaneBuilder):
             else:
                 near = self._masked_load(vector, first, mask, align, op.result.name)
             branch.yield_(near)
+        return branch.results[0]
+
+    def _load_if_same(self, op: Leaf, pointers: Operand, vector: Vector, align: int) -> Operand:
+        """One element for all lanes where they turn out to read the same; else a gather."""
+        pointers = self.editor.leaf("freeze", (pointers,), name="lanes.at")
+        first = self.editor.extract(pointers, const(I64, 0), "first")
+        apart = self.editor.icmp("ne", pointers, self.splat(first), "apart")
+        with self.editor.if_(self.any(apart)) as branch:
+            branch.yield_(self._gather(op, pointers, vector, None, align))
+            branch.otherwise()
+            one = self.editor.load(vector.element, first, align, metadata=op.attrs.metadata, name=op.result.name)
+            branch.yield_(self.splat(one))
         return branch.results[0]
 
     def _gather(self, op: Leaf, pointers: Operand, vector: Vector, mask: Operand | None, align: int) -> Operand:

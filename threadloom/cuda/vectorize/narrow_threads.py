@@ -74,7 +74,7 @@ class NarrowThreads:
         return module if body is function.body else editor.finish(replace(function, body=body))
 
     def _narrow(self, op: Parallel, memory: Memory, editor: Editor) -> list[Op] | None:
-        guard = _heaviest(op.body)
+        guard = heaviest(op.body)
         if guard is None or any(isinstance(inner, Parallel) for inner in walk(op.body.ops)):
             return None
         bounds = Bounds(op)
@@ -84,8 +84,8 @@ class NarrowThreads:
         if not limits or _weight((guard,)) < self.fewest_ops or 3 * _weight((guard,)) < _weight(op.body.ops):
             return None
         rest = [part for part in parts if not isinstance(part, Bound)]
-        passing = _swept(replace(op, body=_with_condition(op.body, guard, holds, rest, editor)))
-        others = _swept(replace(op, body=_folded(op.body, guard, _FALSE if holds else _TRUE)))
+        passing = swept(replace(op, body=guarded(op.body, guard, holds, rest, editor)))
+        others = swept(replace(op, body=_folded(op.body, guard, _FALSE if holds else _TRUE)))
         others_first = _rewritten(others, passing, memory)
         if not others_first and _weight(others.body.ops) > self.most_ops_of_others:
             decline("threads not narrowed", "threads that do not pass the guard have much to do", op.loc)
@@ -114,7 +114,7 @@ class NarrowThreads:
                 one = _always(never, box[-1], outside, editor)
                 inner = one if inner == _TRUE else editor.and_(inner, one, "inner")
             known = {name: chosen for name, (chosen, _) in clamps.items()}
-            fast = _swept(replace(main, body=_assuming(main.body, known)))
+            fast = swept(replace(main, body=_assuming(main.body, known)))
             with editor.if_(inner) as branch:
                 editor.ops.append(editor.copy((fast,), {})[0])
                 branch.otherwise()
@@ -126,7 +126,7 @@ def _weight(ops: Iterable[Op]) -> int:
     return sum(1 for _ in walk(ops))
 
 
-def _heaviest(body: Block) -> If | None:
+def heaviest(body: Block) -> If | None:
     guards = [op for op in body.ops if isinstance(op, If) and min(len(op.then.ops), len(op.otherwise.ops)) <= 1]
     return max(guards, key=lambda op: _weight((op,)), default=None)
 
@@ -134,7 +134,7 @@ def _heaviest(body: Block) -> If | None:
 # ------------------------------------------------------------ what passes, and the others
 
 
-def _with_condition(body: Block, guard: If, holds: bool, rest: list[tuple[Operand, bool]], editor: Editor) -> Block:
+def guarded(body: Block, guard: If, holds: bool, rest: list[tuple[Operand, bool]], editor: Editor) -> Block:
     """`body` for threads inside all bounds: of the guard, only `rest` is left to ask."""
     if not rest:
         return _folded(body, guard, _TRUE if holds else _FALSE)
@@ -168,7 +168,7 @@ def _assuming(body: Block, known: dict[str, Operand]) -> Block:
     return fold_block(kept, chosen)
 
 
-def _swept(op: Parallel) -> Parallel:
+def swept(op: Parallel) -> Parallel:
     """Without operations whose result nobody uses and that do nothing else."""
     while True:
         used = {one.name for inner in walk(op.body.ops) for one in operands(inner) if isinstance(one, Value)}
@@ -227,7 +227,7 @@ def _narrowed(op: Parallel, whole: Box, limits: list[Bound], outside: Outside, e
             if limit.index != iv:
                 continue
             number = outside.number(limit.limit)
-            after = editor.add(number, 1) if limit.relation in ("le", "gt", "eq") else number
+            after = outside.number(limit.limit, plus=1) if limit.relation in ("le", "gt", "eq") else number
             if limit.relation in ("lt", "le", "eq"):
                 end = editor.min(end, after, name="end")
             if limit.relation in ("gt", "ge", "eq"):

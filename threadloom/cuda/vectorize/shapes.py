@@ -62,7 +62,8 @@ class Shapes:
 
     def likely(self, operand: Operand) -> Stride:
         """As `stride`, but for a varying value the stride that most vectors will find: an index that is clamped at the
-        edges of an array counts up everywhere else."""
+        edges of an array counts up everywhere else, so does the remainder of one that counts up, its quotient stays,
+        and arrays of neighbours' indices count up like the index they are read by."""
         known = self.stride(operand)
         return self._likely.get(operand.name) if known is VARYING and isinstance(operand, Value) else known
 
@@ -156,11 +157,20 @@ class Shapes:
         for op in walk(ops):
             if not isinstance(op, Leaf) or op.result is None or self.stride(op.result) is not VARYING:
                 continue
-            strides = [self.likely(operand) for operand in op.operands]
-            arms = strides[1:] if op.opcode == "select" else strides if _is_clamp(op) else []
-            guess = next(filter(None, arms), VARYING) if arms else self._leaf(op, strides)
-            if guess:
+            guess = self._likely_leaf(op, [self.likely(operand) for operand in op.operands])
+            if guess is not VARYING:
                 self._likely[op.result.name] = guess
+
+    def _likely_leaf(self, op: Leaf, strides: list[Stride]) -> Stride:
+        arms = strides[1:] if op.opcode == "select" else strides if _is_clamp(op) else []
+        if arms:
+            return next(filter(None, arms), 0 if arms == [0, 0] else VARYING)
+        if op.opcode in ("srem", "urem", "sdiv", "udiv") and strides[1] == 0 and _steps(op):
+            return strides[0] if op.opcode.endswith("rem") or strides[0] is VARYING else 0
+        if op.opcode == "load" and _steps(op) and not op.attrs.ordering:
+            size = size_bytes(op.result.type)
+            return strides[0] // size if strides[0] in (0, size) else VARYING
+        return self._leaf(op, strides)
 
     def _leaf(self, op: Leaf, strides: list[Stride] | None = None) -> Stride:
         if strides is None:
