@@ -13,6 +13,8 @@ from itertools import product
 from threadloom.machine.model import Device
 from threadloom.sched.ops import Issue, SProgram
 
+LAST_RANK = 6  # no move's rank is as late
+
 
 @dataclass(frozen=True, slots=True)
 class Adversary:

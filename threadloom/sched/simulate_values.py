@@ -20,7 +20,7 @@ from typing import Protocol
 
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import SEU, Completion, Device
-from threadloom.sched.adversaries import Adversary, adversaries
+from threadloom.sched.adversaries import LAST_RANK, Adversary, adversaries
 from threadloom.sched.ops import Arrive, Buffer, Fence, Issue, Reason, SProgram, Wait
 from threadloom.sched.semantics import GROUPS, Places, Reference, Step, TaskInstance, Trips, streams, wait_target
 from threadloom.task.ops import Kind
@@ -89,6 +89,16 @@ class _Slot:
                 self.async_.clear()
             self.async_[cell] = self.generic.get(cell)
             del self.unfenced[cell]
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """What a step does to one slot: which value it reads or writes in `cell` of place `place` of `buffer`."""
+
+    value: str
+    buffer: Buffer
+    place: int
+    cell: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -171,16 +181,13 @@ class Simulation:
                 if eu == 0 and step.active and isinstance(step.instr, Issue):
                     self.issuers[TaskInstance(step.instr.task, step.running)] += 1
         self.implicit = {task.name for task in program.graph.tasks if task.kind is Kind.SCALAR}
+        self.touched: dict[int, tuple[int, list[_Touch], list[_Touch]]] = {}  # by the id of a step of `streams`
 
     def run(self, adversary: Adversary) -> Outcome:
         self._reset()
         chooser = random.Random(adversary.seed)
         try:
-            while moves := self._moves():
-                if adversary.seed >= 0:
-                    move = chooser.choice(moves)
-                else:
-                    move = min(moves, key=lambda m: _preference(adversary, m))
+            while move := self._chosen(adversary, chooser):
                 if isinstance(move, _Thread):
                     self._advance(move)
                 else:
@@ -201,10 +208,21 @@ class Simulation:
         self.made: dict[tuple[int, TaskInstance, int], Content] = {}
         self.threads = [_Thread(eu, role, steps) for (eu, role), steps in self.streams.items()]
 
-    def _moves(self) -> list[_Thread | _Operation]:
-        moves: list[_Thread | _Operation] = [t for t in self.threads if self._can_advance(t)]
-        moves += [o for o in self.flying if all(p.done for p in o.previous)]
-        return moves
+    def _chosen(self, adversary: Adversary, chooser: random.Random) -> _Thread | _Operation | None:
+        """The adversary's next move; None where nothing can move."""
+        if adversary.seed >= 0:
+            moves: list[_Thread | _Operation] = [t for t in self.threads if self._can_advance(t)]
+            moves += [o for o in self.flying if _can_end(o)]
+            return chooser.choice(moves) if moves else None
+        best, chosen = LAST_RANK, None
+        for thread in self.threads:
+            if (rank := adversary.rank_step(thread.role)) < best and self._can_advance(thread):
+                best, chosen = rank, thread
+        for operation in self.flying:
+            rank = adversary.rank_end(operation.unit.name, operation.unit.is_async, operation.step.role)
+            if rank < best and _can_end(operation):
+                best, chosen = rank, operation
+        return chosen
 
     def _can_advance(self, thread: _Thread) -> bool:
         if thread.running is not None or thread.at >= len(thread.steps):
@@ -288,6 +306,16 @@ class Simulation:
         self.flying.append(operation)
 
     def _operation(self, who: TaskInstance, step: Step, unit: SEU) -> _Operation:
+        if (found := self.touched.get(id(step))) is None:
+            found = self.touched[id(step)] = self._touched(who, step)
+        part, reads, writes = found
+        return _Operation(who, step, unit, part, self._uses(step, reads), self._uses(step, writes))
+
+    def _uses(self, step: Step, touches: list[_Touch]) -> list[_Use]:
+        return [_Use(self.slots[step.eu, t.buffer.name, t.place], t.value, t.buffer, t.cell) for t in touches]
+
+    def _touched(self, who: TaskInstance, step: Step) -> tuple[int, list[_Touch], list[_Touch]]:
+        """The worker whose part is computed, what is read and what is written: the same against every adversary."""
         use = self.reference.uses[who]
         task = self.tasks[who.task]
         split_task = self.issuers[who] > 1 and step.role in self.workers
@@ -299,20 +327,18 @@ class Simulation:
                 raise _Failure("wrong-value", f"{who} reads {tile} before anything wrote it")
             if content.task not in self.implicit:
                 part = worker if self.places.is_split(tile, who.task) else ALL
-                reads.append(self._use(step, value, tile, content, part))
+                reads.append(self._touch(step, value, tile, content, (part, ALL)))
         for value in task.writes:
             tile = self.places.tile(value)
             if tile is not None:
-                made = self._use(step, value, tile, who, worker if self.places.is_split(tile, who.task) else ALL)
-                if made.buffer.multicast > 1 and self.eus > 1:
-                    made.cell = (made.cell[0], step.eu)
-                writes.append(made)
-        return _Operation(who, step, unit, worker, reads, writes)
+                part = worker if self.places.is_split(tile, who.task) else ALL
+                shared = self.eus > 1 and self.places.buffer(tile, step.role).multicast > 1
+                writes.append(self._touch(step, value, tile, who, (part, step.eu if shared else ALL)))
+        return worker, reads, writes
 
-    def _use(self, step: Step, value: str, tile: str, content: TaskInstance, part: int, eu: int = -1) -> _Use:
+    def _touch(self, step: Step, value: str, tile: str, content: TaskInstance, cell: tuple[int, int]) -> _Touch:
         buffer = self.places.buffer(tile, step.role)
-        place = self.reference.place[tile, content] % buffer.slots
-        return _Use(self.slots[step.eu if eu < 0 else eu, buffer.name, place], value, buffer, (part, ALL))
+        return _Touch(value, buffer, self.reference.place[tile, content] % buffer.slots, cell)
 
     def _start(self, operation: _Operation) -> None:
         """Take the reads and poison what is written, except where an earlier task of the matrix unit still updates."""
@@ -432,10 +458,8 @@ def _same(a: Cells, b: Cells) -> bool:
     return a.keys() == b.keys() and all(a[cell] is b[cell] for cell in a)
 
 
-def _preference(adversary: Adversary, move: _Thread | _Operation) -> int:
-    if isinstance(move, _Thread):
-        return adversary.rank_step(move.role)
-    return adversary.rank_end(move.unit.name, move.unit.is_async, move.step.role)
+def _can_end(operation: _Operation) -> bool:
+    return all(p.done for p in operation.previous)
 
 
 def simulate_values(
