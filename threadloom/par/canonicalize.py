@@ -55,7 +55,7 @@ def canonicalized(function: Function) -> Function:
     assert body is not None
     for _ in range(_MOST_ROUNDS):
         folded = _Folder().block(body)
-        changed = _without_unused(folded)
+        changed = without_unused(folded)
         if changed == body:
             break
         body = changed
@@ -147,7 +147,7 @@ def _folded_cast(leaf: Leaf, value: Operand) -> Operand | None:
 # ---------------------------------------------------------------- dead code
 
 
-def _without_unused(block: Block) -> Block:
+def without_unused(block: Block) -> Block:
     """Remove operations without effect whose results nobody uses, until there are none."""
     while True:
         used = {operand.name for op in walk(block) for operand in operands(op) if isinstance(operand, Value)}
