@@ -154,7 +154,24 @@ static void check_stencil() {
   }
 }
 
+// No barrier between the loops that fill the rows and add along them, though there are others: warps of a GPU go through
+// the first about equally fast.
+struct Rows { float* sums; };
+__global__ void forgotten_barrier(const Rows* rows, const float* in, int n) {
+  for (int i = threadIdx.x; i < 16 * n; i += blockDim.x) rows->sums[i] = 0;
+  __syncthreads();
+  for (int i = threadIdx.x; i < 16 * n; i += blockDim.x) rows->sums[i] = in[i] - rows->sums[i];
+  for (int row = threadIdx.x; row < n; row += blockDim.x)
+    for (int i = 1; i < 16; ++i) rows->sums[row + i * n] += rows->sums[row + (i - 1) * n];
+  __syncthreads();
+}
+
 int main() {
+  std::vector<float> ones(16 * 24, 1.0f);
+  Rows sums{to_device(std::vector<float>(16 * 24, 5.0f))};
+  forgotten_barrier<<<1, 64>>>(to_device(std::vector<Rows>{sums}), to_device(ones), 24);
+  std::vector<float> added = to_host(sums.sums, 16 * 24);
+  for (int i = 0; i < 16 * 24; ++i) EXPECT(added[i] == i / 24 + 1, "element %d is %f", i, added[i]);
   check_loaded_trip_count();
   check_two_conditions();
   check_tiled_product();

@@ -75,6 +75,7 @@ class Explained:
 
 
 KINDS = (
+    "barrier added",
     "barrier removed",
     "barrier moved",
     "barrier stays",
@@ -204,6 +205,9 @@ class _Watch:
         if old is None or new is None or old.body is None or new.body is None:
             return
         match one:
+            case "order-loops":
+                for loc in _barriers_at(new.body) - _barriers_at(old.body):
+                    self._say("barrier added", loc, "before this loop: it races with a loop before it")
             case "eliminate-barriers":
                 self._barriers(old.body, new.body)
             case "move-barriers":

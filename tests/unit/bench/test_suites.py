@@ -20,6 +20,7 @@ from threadloom.bench.suites import (
     hecbench,
     hecbench_data,
     hecbench_problems,
+    rodinia_checks,
     rodinia_data,
     rodinia_pairs,
     rodinia_speed,
@@ -178,6 +179,19 @@ def test_a_made_graph_is_symmetric_and_sorted(tmp_path: Path) -> None:
     ends = list(zip(targets, weights, strict=True))
     pairs = {(a, b): w for a in range(nodes) for b, w in ends[first[a] : first[a + 1]]}
     assert len(pairs) == edges and all(a != b and pairs[b, a] == w for (a, b), w in pairs.items())
+
+
+def test_maximal_matches_are_found_again(tmp_path: Path) -> None:
+    folder, data = tmp_path / "cuda" / "mummergpu", tmp_path / "data" / "mummergpu"
+    folder.mkdir(parents=True)
+    data.mkdir(parents=True)
+    reference = "ACGTTGCAACGGTACCATGCATTCGA"
+    (data / "NC_003997.fna").write_text(f">it\n{reference[:10]}\n{reference[10:]}\n")
+    (data / "NC_003997_q100bp.fna").write_text(f">a one\nTT{reference[2:24]}TT\n>b\n{'A' * 25}\n")
+    (folder / "out.txt").write_text("> a\n3\t3\t22\n> b\n")
+    assert rodinia_checks.maximal_matches(folder, "") == ""
+    (folder / "out.txt").write_text("> a\n3\t3\t21\n> b\n")
+    assert rodinia_checks.maximal_matches(folder, "") == "a has other matches"
 
 
 def test_a_pair_counts_by_its_faster_running_twin() -> None:

@@ -195,6 +195,47 @@ def _lift(rows: np.ndarray) -> np.ndarray:
     return np.concatenate([even + ((before + detail + 2) >> 2), detail], 1)
 
 
+def maximal_matches(folder: Path, output: str) -> str:
+    """the matches of 20 bases and more that no neighbouring base extends, found again in Python"""
+    data = folder.parents[1] / "data" / "mummergpu"
+    (_, reference), *_ = _sequences(data / "NC_003997.fna")
+    places: dict[str, list[int]] = {}
+    for place in range(len(reference) - _SEED + 1):
+        places.setdefault(reference[place : place + _SEED], []).append(place)
+    found: dict[str, set[str]] = {}
+    name = ""
+    for line in (folder / "out.txt").read_text().splitlines():
+        name = line[1:].strip() if line.startswith(">") else name
+        found.setdefault(name, set()).update([] if line.startswith(">") else [line])
+    for name, read in _sequences(data / "NC_003997_q100bp.fna"):
+        if _matches(reference, places, read) != found.get(name, set()):
+            return f"{name} has other matches"
+    return ""
+
+
+_SEED = 20
+
+
+def _sequences(path: Path) -> list[tuple[str, str]]:
+    """Names and bases of a FASTA file."""
+    parts = path.read_text().split(">")[1:]
+    return [(head.split()[0], "".join(lines).upper()) for head, *lines in map(str.splitlines, parts)]
+
+
+def _matches(reference: str, places: dict[str, list[int]], read: str) -> set[str]:
+    """Maximal matches as lines: position in the reference, in the read (from 1), and length."""
+    lines = set()
+    for start in range(len(read) - _SEED + 1):
+        for place in places.get(read[start : start + _SEED], ()):
+            if place and start and reference[place - 1] == read[start - 1]:
+                continue
+            length = _SEED
+            while reference[place + length : place + length + 1] == read[start + length : start + length + 1] != "":
+                length += 1
+            lines.add(f"{place + 1}\t{start + 1}\t{length}")
+    return lines
+
+
 def gaussian_kernels(folder: Path, output: str) -> str:
     """NumPy: the program prints no solution, so its kernels solve a system from Python"""
     import threadloom as tl

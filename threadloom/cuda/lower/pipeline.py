@@ -19,6 +19,7 @@ from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.optimize.order_loops import OrderLoops
 from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.stride_threads import StrideThreads
@@ -54,7 +55,7 @@ _FOR_SPEED = {"move-barriers", "narrow-threads", "stride-threads", "carry-accumu
               "vectorize-threads"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
-    *(one.name for one in optimize.PASSES),
+    *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops)),  # which is not for speed
     *(one.name for one in PASSES if one.name in _FOR_SPEED),
     launch_effects.NAME,  # no pass over kernels: how their launches follow one another
 )

@@ -1,0 +1,82 @@
+"""Puts a barrier where one is missing between two loops that touch the same memory.
+
+    barrier threads                                        barrier threads
+    while ... { store float %d, ptr (row at %i) }          while ... { store float %d, ptr (row at %i) }
+    while ... { %v = load float, ptr (row at %j) }    ->   barrier threads
+                                                           while ... { %v = load float, ptr (row at %j) }
+
+CUDA leaves open what such a race does. On a GPU the warps of a block go through the first loop about equally fast, so
+that programs which forgot the barrier give what was meant (Rodinia's heartwall does); here a thread would run both
+loops before the next one starts. `loom check` still reports the race: its builds do without this pass.
+
+Only in a block of code that has barriers of its own, so that all threads come by, and only where the accesses of two
+threads may meet (conflicts.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from threadloom.cuda.lower.effects import Access, Memory, conflict
+from threadloom.cuda.lower.separators import contains_meeting, has_meeting, is_meeting
+from threadloom.cuda.lower.traverse import expand
+from threadloom.cuda.optimize.eliminate_barriers import Facts
+from threadloom.par.ops import Barrier, Block, For, Function, Level, Module, Op, Parallel, While
+from threadloom.par.passes import map_functions
+from threadloom.par.walk import with_regions
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLoops:
+    level: Level = Level.THREADS
+    name: str = "order-loops"
+
+    def apply(self, module: Module) -> Module:
+        return map_functions(module, lambda function: self._function(function, module))
+
+    def _function(self, function: Function, module: Module) -> Function:
+        memory = Memory(function, module)
+
+        def change(op: Op) -> list[Op] | None:
+            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
+                return None
+            return [self._order(op, memory)]
+
+        return replace(function, body=expand(function.body, change))
+
+    def _order(self, parallel: Parallel, memory: Memory) -> Parallel:
+        added: list[Barrier] = []
+        ordered = replace(parallel, body=self._block(parallel.body, memory, added))
+        if not added:
+            return parallel
+        facts = Facts(ordered, memory)
+        for barrier in added:
+            if facts.why_needed(barrier) is None:
+                ordered = replace(ordered, body=_without(ordered.body, barrier))
+                facts.rearranged(ordered)
+        return ordered
+
+    def _block(self, block: Block, memory: Memory, added: list[Barrier]) -> Block:
+        """`block` with a barrier before each loop that may conflict with a loop since the meeting before it."""
+        cooperates = any(is_meeting(op, self.level) for op in block.ops)
+        ops: list[Op] = []
+        seen: list[Access] = []  # by the loops since the last meeting
+        for op in block.ops:
+            if contains_meeting(op, self.level):
+                seen = []
+                ops.append(with_regions(op, lambda region: self._block(region, memory, added)))
+                continue
+            if cooperates and isinstance(op, For | While):
+                mine = [one for one in memory.accesses((op,)) if not memory.is_private_access(one)]
+                if any(conflict(one, other) for one in seen for other in mine):
+                    added.append(Barrier(self.level, op.loc))
+                    ops.append(added[-1])
+                    seen = []
+                seen += mine
+            ops.append(op)
+        same = len(ops) == len(block.ops) and all(new is old for new, old in zip(ops, block.ops, strict=True))
+        return block if same else Block(tuple(ops))
+
+
+def _without(block: Block, barrier: Barrier) -> Block:
+    return expand(block, lambda op: [] if op is barrier else None)
