@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from threadloom.lang.bind import Call
 from threadloom.targets.cpu.compile import clear_accumulated, compile_schedule, form_for
-from threadloom.targets.cpu.schedule import CpuSchedule, Target
+from threadloom.targets.cpu.host import host_cpu
+from threadloom.targets.cpu.schedule import AVX2, AVX512, CpuSchedule, Target
 from threadloom.tile.ops import Access, AxisKind, Kernel
+
+WIDTHS = ("avx2", "avx512")
+
+
+def target_of(width: str) -> Target:
+    """The CPU of that vector width. Where this machine has no AVX-512, LLVM cuts vectors of 64 bytes in two, and what
+    has instructions there only (exponentials) is done as on AVX2."""
+    if width == "avx2":
+        return AVX2
+    return AVX512 if host_cpu().has("avx512f") else replace(AVX512, avx512=False)
 
 
 def plain_schedule(kernel: Kernel, tiles: Mapping[str, int] | None = None, extent: int = 64, **choices) -> CpuSchedule:

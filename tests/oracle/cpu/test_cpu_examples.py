@@ -7,27 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cpu_run import run_compiled
+from cpu_run import WIDTHS, run_compiled, target_of
 
 from threadloom.comparison import compare
-from threadloom.targets.cpu.host import host_cpu
-from threadloom.targets.cpu.schedule import AVX2, AVX512, Target
 from threadloom.tile.ops import Access
 
 FOLDER = Path(importlib.import_module("threadloom.examples").__path__[0])
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if not p.stem.startswith("_"))
-WIDTHS = {"avx2": (AVX2, "avx2"), "avx512": (AVX512, "avx512f")}
 
 
 def cases() -> list[tuple[str, dict[str, int]]]:
     return [(name, shape) for name in NAMES for shape in importlib.import_module(f"threadloom.examples.{name}").SHAPES]
-
-
-def target_or_skip(width: str) -> Target:
-    target, feature = WIDTHS[width]
-    if not host_cpu().has(feature):
-        pytest.skip(f"this machine has no {feature}")
-    return target
 
 
 @pytest.mark.parametrize(("number", "name", "shape"), [(n, *case) for n, case in enumerate(cases())], ids=str)
@@ -49,7 +39,7 @@ def check(name: str, shape: dict[str, int], width: str) -> None:
     want = module.reference(**arguments)
     want = want if isinstance(want, tuple) else (want,)
     call = getattr(module, name).bind(**arguments)
-    got = run_compiled(call, target_or_skip(width), extent=16 if width == "avx2" else 64)
+    got = run_compiled(call, target_of(width), extent=16 if width == "avx2" else 64)
     outputs = [t.name for t in call.kernel.tensors if t.access is not Access.IN]
     found = compare(call.kernel, call.dims, dict(zip(outputs, got, strict=True)), dict(zip(outputs, want, strict=True)))
     assert all(c.holds for c in found), found

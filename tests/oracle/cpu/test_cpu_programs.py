@@ -6,16 +6,13 @@ import random
 
 import numpy as np
 import pytest
-from cpu_run import run_compiled
+from cpu_run import WIDTHS, run_compiled, target_of
 from generators.tile_programs import WIDE, program
 
 import threadloom as tl
 from threadloom.comparison import tolerance
-from threadloom.targets.cpu.host import host_cpu
-from threadloom.targets.cpu.schedule import AVX2, AVX512
 from threadloom.tolerance import bound, worst_error
 
-WIDTHS = {"avx2": (AVX2, "avx2"), "avx512": (AVX512, "avx512f")}
 QUICK = 24
 QUICK_WIDE = 12  # of the family with integers, u4, and ranges of the grid that come from a tensor
 # seed, tiles: programs that once failed, each a kind of fault
@@ -28,13 +25,10 @@ KEPT: list[tuple[int, dict[str, int]]] = [
 
 
 def check(seed: int, tiles: dict[str, int] | None, width: str) -> None:
-    target, feature = WIDTHS[width]
-    if not host_cpu().has(feature):
-        pytest.skip(f"this machine has no {feature}")
     p = program(seed)
     exact = p.kernel.interpret(**p.arguments, exact=True)
     call = p.kernel.bind(**p.arguments)
-    got = run_compiled(call, target, tiles=p.tiles if tiles is None else tiles)[-1]
+    got = run_compiled(call, target_of(width), tiles=p.tiles if tiles is None else tiles)[-1]
     allowed = tolerance(call.kernel, call.dims, call.kernel.tensors[-1].dtype, exact)
     assert worst_error(got, exact) <= allowed, p.text
 
@@ -54,9 +48,9 @@ def test_programs_that_failed_once(seed: int, tiles: dict[str, int]):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(QUICK, 300), *range(WIDE + QUICK_WIDE, WIDE + 300)])
-def test_more_programs(seed: int):
-    for width in WIDTHS:
-        check(seed, None, width)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_more_programs(seed: int, width: str):
+    check(seed, None, width)
 
 
 # rows, middle, summed, columns, tile: the first result is rows of the second product, and ends inside a panel
@@ -77,11 +71,8 @@ def chain(
 @pytest.mark.parametrize(("m", "n", "d", "e", "tile"), CHAINS, ids=str)
 def test_products_of_products(m: int, n: int, d: int, e: int, tile: int, width: str):
     """Whole panels are written, so rows of the middle need room for them."""
-    target, feature = WIDTHS[width]
-    if not host_cpu().has(feature):
-        pytest.skip(f"this machine has no {feature}")
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(s).astype(np.float32) for s in ((m, d), (d, n), (n, e)))
-    (got,) = run_compiled(chain.bind(a, b, c), target, tiles={"m": tile})
+    (got,) = run_compiled(chain.bind(a, b, c), target_of(width), tiles={"m": tile})
     want = a.astype(np.float64) @ b @ c
     assert worst_error(got, want) <= bound("f32", n + d, float(np.abs(want).max()))
