@@ -179,10 +179,12 @@ def row_cases() -> list[Case]:
         shapes = {t.name: (columns,) if len(t.dims) == 1 else (rows, columns) for t in kernel.tensors}
         sets = [{n: torch.randn(*s, device="cuda").bfloat16() for n, s in shapes.items()} for _ in range(3)]
         copies = [torch.empty_like(s["x"]) for s in sets]
+        direct = [f"m1w1@{blocks}-direct" for blocks in (3, 4, 6)]
         peers = {"copy": lambda i: copies[i % 3].copy_(sets[i % 3]["x"])}
         return Case(
-            f"{name} {rows}x{columns}", kernel, sets, scalars, reference, peers, 4.0 * rows * columns, True, repeats
-        )
+            f"{name} {rows}x{columns}", kernel, sets, scalars, reference, peers, 4.0 * rows * columns, True, repeats,
+            tiles=(*direct, "m2w1@3-direct", "m8w2", "m2w1@3"),
+        )  # fmt: skip
 
     small = [case(name, *shape) for name in operators for shape in ((33, 80), (3, 1000), (33, 229))]
     return [*small, *[case(name, 16384, 4096, 8) for name in operators]]

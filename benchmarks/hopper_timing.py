@@ -30,7 +30,8 @@ def device_tensor(t: torch.Tensor) -> DeviceTensor:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2";
+    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2",
+    of blocks that share an SM "m1w1@8-direct" (machine/shares.py);
     `policy`: of the search."""
 
     kernel: Kernel
@@ -53,8 +54,10 @@ def make(job: Job) -> Made:
     start = time.time()
     dims, given = dict(job.dims), dict(job.given)
     try:
-        only = find_partition(job.kernel, dims, job.tiles) if job.tiles else None
-        outcome = plan(job.kernel, dims, "h200", job.policy, only=only)
+        tiles, _, share = job.tiles.partition("@")
+        device = f"h200/{share}" if share else "h200"
+        only = find_partition(job.kernel, dims, tiles, device) if tiles else None
+        outcome = plan(job.kernel, dims, device, job.policy, only=only)
         program = outcome.best
         if job.rank:
             if job.rank >= len(outcome.candidates):
@@ -76,10 +79,10 @@ def make(job: Job) -> Made:
     )
 
 
-def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str) -> Partition:
+def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str, device: str = "h200") -> Partition:
     wanted = {a: int(n) for a, n in re.findall(r"([a-v]+)(\d+)", tiles)}
     workers = int(re.search(r"w(\d+)$", tiles).group(1))
-    machine = find_device("h200")
+    machine = find_device(device)
     for _, graph in graphs_of(kernel, None, machine):
         context = context_of(graph, dims, machine)
         for p in partitions(graph, context.whole, machine):

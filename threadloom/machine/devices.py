@@ -7,7 +7,7 @@ from dataclasses import replace
 from threadloom.errors import CompileError, slug
 from threadloom.machine import a100, b200, cpu, h100, h200, mi300x
 from threadloom.machine.model import SEU, Device, Figure, Rate
-from threadloom.machine.shares import share
+from threadloom.machine.shares import share_named
 
 UNKNOWN_DEVICE = slug("unknown-device", "the named device has no machine model")
 
@@ -28,8 +28,8 @@ def device(name: str | Device) -> Device:
     if name == "cpu":
         return cpu.host()
     base, _, parts = name.partition("/")
-    if base in _FIXED and parts in ("2", "3", "4"):
-        return share(_FIXED[base], int(parts))
+    if base in _FIXED and parts and (part := share_named(_FIXED[base], parts)) is not None:
+        return part
     if name not in _FIXED:
         raise CompileError(
             UNKNOWN_DEVICE, f"there is no machine model called {name!r}", try_=f"one of {', '.join(NAMES)}"

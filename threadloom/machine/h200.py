@@ -138,6 +138,7 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("max_cluster", 8),
     ("registers_per_thread_row", 512),  # of one thread of each warpgroup together: 65536 of an SM, by 128
     ("instruction_regs", 26),  # besides the accumulator's: ptxas asks for 154 to compile n = 256 (C7602)
+    ("direct_blocks", "3 4 6 8 12 16"),  # blocks on an SM whose threads load: 168 to 32 registers
     ("most_blocks_per_eu", 4),  # blocks of 256 threads; with two of them, 216 registers for the worker
     ("block_overhead_bytes", 1024),  # of shared memory, kept by the system for each block
     ("launch_ns", 2500),  # assumed: start of one kernel of a graph

@@ -2,6 +2,11 @@
 
 While one block waits, for a copy or for its own last instruction, the other works: what one worker role cannot
 overlap with itself, two of different tiles do. To the scheduler it is a device like any other, with twice the EUs.
+
+"h200/8-direct" has no copy engine either: the threads of eight blocks load straight into their registers. A block
+does one tile and ends, and the hardware starts the next where there is room, so nothing is left over at the end of
+the grid. Only many blocks hide the latency of such loads; each finds the units idle most of the time, so rates are not
+divided: what all blocks ask of a unit is a bound of its own (`sched/inter.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ def share(device: Device, parts: int) -> Device:
         "registers_per_thread_row": rows,
         "blocks_per_eu": parts,
         "most_blocks_per_eu": 1,
+        "direct_blocks": "",
     }
     return replace(
         device,
@@ -35,18 +41,61 @@ def share(device: Device, parts: int) -> Device:
     )
 
 
-def shares(device: Device, products: bool) -> list[Device]:
+DIRECT = "-direct"
+BLOCK_CYCLES = 600  # assumed: start of a block
+
+
+def share_direct(device: Device, parts: int) -> Device:
+    """`device` with `parts` blocks on each EU, of one worker role that loads its tile itself. Named "h200/8-direct"."""
+    registers = int(device.fact("registers_per_thread_row", 512)) // parts // 8 * 8
+    facts = dict(device.facts) | {
+        "worker_regs_1": registers,
+        "registers_per_thread_row": registers,
+        "blocks_per_eu": parts,
+        "most_blocks_per_eu": 1,
+        "direct_blocks": "",
+        "one_tile_blocks": True,
+        "tile_cycles": BLOCK_CYCLES,
+    }
+    return replace(
+        device,
+        name=f"{device.name}/{parts}{DIRECT}",
+        eu_count=device.eu_count * parts,
+        seus=tuple(_together(u) for u in device.seus if not u.is_async),
+        memories=tuple(_smaller(m, parts, registers, device) for m in device.memories),
+        max_worker_roles=1,
+        facts=tuple(facts.items()),
+    )
+
+
+def shares(device: Device, products: bool, loops: bool = True) -> list[Device]:
     """`device` itself, and with as many blocks on an EU as its model says is worth a look, for kernels with `products`
-    or without."""
+    or without, with `loops` inside a tile or without."""
     most = int(device.fact("most_blocks_per_eu", 1))
     most = min(most, 2) if products else most
-    return [device, *(share(device, parts) for parts in range(2, most + 1))]
+    direct = () if products or loops else map(int, str(device.fact("direct_blocks", "")).split())
+    fed = (share(device, parts) for parts in range(2, most + 1))
+    return [device, *fed, *(share_direct(device, parts) for parts in direct)]
+
+
+def share_named(device: Device, parts: str) -> Device | None:
+    """The share of `device` that is called `parts` ("2", "8-direct"), if there is one."""
+    number = parts.removesuffix(DIRECT)
+    if not number.isdigit() or not 2 <= int(number) <= 32:
+        return None
+    return share_direct(device, int(number)) if parts.endswith(DIRECT) else share(device, int(number))
 
 
 def _slower(unit: SEU, parts: int) -> SEU:
     per_part = f"a share of 1/{parts} of what is "
     rates = (Rate(r.what, Figure(r.per_cycle.value / parts, per_part + r.per_cycle.source)) for r in unit.rates)
     return replace(unit, rates=tuple(rates))
+
+
+def _together(unit: SEU) -> SEU:
+    """A tile's loads into registers are all on their way before the first is waited for."""
+    each = Figure(unit.latency_cycles.value / 2, f"half of what is {unit.latency_cycles.source}: several at once")
+    return replace(unit, latency_cycles=each)
 
 
 def _smaller(memory: Memory, parts: int, worker_registers: int, device: Device) -> Memory:

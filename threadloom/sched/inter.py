@@ -107,9 +107,18 @@ class TileTime:
         self._loops = {loop.id: (loop.id, tuple(inner_loops(loop))) for loop in graph.loops}
         self._times = {k: (m.length, m.ii) if m.problem.nodes else (0, 0) for k, m in schedules.items()}
         self._root = graph.loops[0].id
+        self._nodes = schedules[self._root].problem.nodes
 
     def cycles(self, trips: Mapping[int, float]) -> float:
         return self._of(self._root, {**trips, self._root: 1})
+
+    def busiest_unit(self) -> float:
+        """Cycles that the busiest unit of an EU works on what loop 0 does itself for a tile."""
+        spent: dict[str, float] = {}
+        for node in self._nodes:
+            for use in node.uses:
+                spent[use.resource] = spent.get(use.resource, 0.0) + use.cycles * use.demand
+        return max((cycles for name, cycles in spent.items() if not name.startswith("role:")), default=0.0)
 
     def _of(self, loop: int, trips: Mapping[int, float]) -> float:
         count = trips.get(loop, 1)
@@ -133,6 +142,9 @@ def launch_ns(
     entering = int(device.fact("tile_cycles", 0))
     classes = grid.parts if device.arch == "cpu" else grid.classes  # a core does no more than there is
     times = [(n, one.cycles(trips) + entering) for n, trips in classes]
+    if device.fact("one_tile_blocks", False):  # blocks find the units idle until together they fill one
+        least = int(device.fact("blocks_per_eu", 1)) * one.busiest_unit()
+        times = [(n, max(cycles, least)) for n, cycles in times]
     busiest = spread(times, device.eu_count, dynamic=partition.longest_first)
     busiest += float(device.fact("core_spread", 0) or 0) * max((t for _, t in times), default=0.0)
     return launch_ns_of(device, busiest, moved_bytes)

@@ -146,7 +146,8 @@ def partitions(
             walked = () if walk is None else (walk.axis,)
             tiles = tiles if walk is None else (*tiles, walk)
             splits = 1 if cut is None else cut.count
-            yield Partition(tiles, walked, order, group, splits, workers, persistent=True)
+            persistent = not device.fact("one_tile_blocks", False)
+            yield Partition(tiles, walked, order, group, splits, workers, persistent=persistent)
 
 
 def _up(count: int, granule: int) -> int:

@@ -335,6 +335,8 @@ def _place(
         full = _swizzled_bytes(tile, producers, sizes, int(device.fact("panel_row_bytes", 0)), least) or full
     if space == "reg" and device.fact("whole_rows"):
         share *= _spread(tile, graph, sizes, int(device.fact("whole_rows", 1)))
+    if space == "reg" and layout == "row" and producers and producers[0].kind in LOADS:
+        share = sizes.elems(tile.type.axes, share=True) * max(32, tile.type.dtype.bits) // 8  # converted when loaded
     if layout == "staging":  # goes through in pieces
         share = min(share, int(device.fact("staging_bytes", share)))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)

@@ -114,7 +114,7 @@ def plan(
         context_of(g, dims, shared, measured, name, walk)
         for name, plain in graphs
         for walk, g in walks_of(plain, dims, machine, only)
-        for shared in shares(machine, any(t.kind is Kind.DOT for t in g.tasks))
+        for shared in shares(machine, any(t.kind is Kind.DOT for t in g.tasks), len(g.loops) > 1)
         if only is None or (only.workers <= shared.max_worker_roles and only.splits < 2)
     ]
     unsplit = ""

@@ -9,10 +9,6 @@ const u32 smem = smem_address(raw);
 if (smem % 1024) __trap();  // swizzled tiles would be scrambled
 const u32 smem_scratch = smem + 0;  // where warps of a worker exchange values
 const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;
-if (threadIdx.x == 0) {
-  barrier_init_done();
-}
-__syncthreads();
 const i32 tiles_m = dim_M;
 const i32 tiles = tiles_m;
 if (group == 0) {

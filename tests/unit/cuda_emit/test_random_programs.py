@@ -15,8 +15,8 @@ from threadloom.errors import CompileError
 from threadloom.targets.cuda import nvrtc
 
 
-def compiled(call) -> str:
-    text = source_of(call)
+def compiled(call, device: str = "h200") -> str:
+    text = source_of(call, device)
     nvrtc.compile_source(text, "sm_90a")
     return text
 
@@ -39,7 +39,7 @@ def gathered(
 
 
 def test_indices_that_the_copy_engine_brings_are_read_from_shared_memory():
-    text = compiled(gathered.bind(np.zeros((64, 64), np.float32), np.zeros(64, np.int32)))
+    text = compiled(gathered.bind(np.zeros((64, 64), np.float32), np.zeros(64, np.int32)), "h200/2")
     gather = text[text.index("// gather_x") :]
     assert "bulk_load(smem_index" in text
     assert gather.index("smem_index") < gather.index("x[(i64)(")

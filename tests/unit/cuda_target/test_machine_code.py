@@ -28,7 +28,9 @@ def issued(kernel: CudaKernel, kind: Kind) -> list[Issue]:
 
 
 def budgets_of(kernel: CudaKernel) -> list[int]:
-    return sorted({r.registers for r in kernel.program.roles if r.registers})
+    """What roles take of the registers of the others; one alone has all."""
+    several = len(kernel.program.roles) > 1
+    return sorted({r.registers for r in kernel.program.roles if r.registers and several})
 
 
 def check(kernel: CudaKernel, code: Sass) -> None:

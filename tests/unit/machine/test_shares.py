@@ -25,7 +25,8 @@ def test_blocks_share_what_an_sm_has(parts):
 
 def test_products_are_shared_by_two_blocks_at_most():
     assert [d.name for d in shares(device("h200"), products=True)] == ["h200", "h200/2"]
-    assert len(shares(device("h200"), products=False)) == 4
+    assert len([d for d in shares(device("h200"), products=False) if d.fact("producer_regs")]) >= 4
+    assert not any(d.name.endswith("-direct") for d in shares(device("h200"), products=False, loops=True))
     assert shares(device("a100"), products=False) == [device("a100")]
 
 
@@ -36,3 +37,19 @@ def test_plans_of_shares_are_proved():
     for name, candidate in found.items():
         program = proved_program(candidate)
         assert program.device == name and check(program, device(name)) == []
+
+
+@pytest.mark.parametrize("blocks", [3, 6])
+def test_blocks_that_load_themselves_have_no_producer(blocks):
+    part = device(f"h200/{blocks}-direct")
+    assert part.eu_count == blocks * device("h200").eu_count
+    assert part.fact("worker_regs_1") * 128 * blocks <= 65536
+    dims = {"M": 1000, "N": 4096}
+    program = plan(softmax.tile(T=tl.bf16), dims, part).best
+    assert [r.kind for r in program.roles] == ["worker"] and not program.partition.persistent
+    assert all(b.space == "reg" for b in program.buffers) and check(program, part) == []
+
+
+def test_rows_are_loaded_straight_into_registers_where_that_is_predicted_to_be_faster():
+    outcome = plan(softmax.tile(T=tl.bf16), {"M": 16384, "N": 4096}, "h200")
+    assert outcome.best.device.endswith("-direct")

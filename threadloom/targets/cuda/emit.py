@@ -185,13 +185,8 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
         at += 8 * s.slots
     scratch = w.mark()
     w.line("const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;")
-    with w.block("if (threadIdx.x == 0)"):
-        for s in plan.rings:
-            arrivals = s.arrivals * (1 if _arrives_once(plan, s.name) else 4)
-            for slot in range(s.slots):
-                w.line(f"barrier_init({plan.barrier_name(s.name)} + {8 * slot}, {arrivals});")
-        w.line("barrier_init_done();")
-    w.line("__syncthreads();")
+    if plan.rings:
+        _emit_barriers(w, plan)
     scope = Scope(w)
     Places(plan, scope, worker=False).declare_grid(plan.loop(0))
     codes = _emit_roles(w, plan)
@@ -201,6 +196,16 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
         w.insert(scratch, f"const u32 smem_scratch = smem + {at};  // where warps of a worker exchange values")
         at += 128 * CELL_BYTES * workers
     return at + insert_converted(w, scratch, at, max(code.converted_bytes for code in codes), workers)
+
+
+def _emit_barriers(w: Writer, plan: KernelPlan) -> None:
+    with w.block("if (threadIdx.x == 0)"):
+        for s in plan.rings:
+            arrivals = s.arrivals * (1 if _arrives_once(plan, s.name) else 4)
+            for slot in range(s.slots):
+                w.line(f"barrier_init({plan.barrier_name(s.name)} + {8 * slot}, {arrivals});")
+        w.line("barrier_init_done();")
+    w.line("__syncthreads();")
 
 
 def insert_converted(w: Writer, mark: int, at: int, converted_bytes: int, workers: int) -> int:
@@ -248,7 +253,7 @@ def _emit_roles(w: Writer, plan: KernelPlan) -> list[RoleCode]:
         tests = [f"group == {first + sum(groups[at : at + k])}" for k in range(together)]
         head = f"{'else ' if at else ''}if ({' || '.join(tests)})" if len(roles) > 1 else ""
         with w.block(head):
-            _emit_branch(w, codes[at : at + together], first)
+            _emit_branch(w, codes[at : at + together], first, several=len(roles) > 1)
         first += sum(groups[at : at + together])
         at += together
     return codes
@@ -260,16 +265,17 @@ def _same_code(a: RoleCode, b: RoleCode) -> bool:
     return alike and names and a.body == b.body
 
 
-def _emit_branch(w: Writer, codes: list[RoleCode], first_group: int) -> None:
+def _emit_branch(w: Writer, codes: list[RoleCode], first_group: int, several: bool) -> None:
+    """`several`: the block has other roles, which give registers or take them."""
     role = codes[0].role
     w.note(", ".join(code.role.name for code in codes))
-    if role.registers:
+    if role.registers and several:
         verb = "shrink" if role.kind == "producer" else "grow"
         w.line(f"{verb}_registers<{role.registers}>();")
     if role.kind == "worker":
         shift = first_group - _number(role)
-        several = f"const i32 worker = group - {shift};" if shift else "const i32 worker = group;"
-        w.line(several if len(codes) > 1 else f"constexpr i32 worker = {_number(role)};")
+        shared = f"const i32 worker = group - {shift};" if shift else "const i32 worker = group;"
+        w.line(shared if len(codes) > 1 else f"constexpr i32 worker = {_number(role)};")
     for at, (kind, name, _) in enumerate(codes[0].names):
         text = codes[-1].names[at][2]
         for k in reversed(range(len(codes) - 1)):
@@ -347,6 +353,8 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: di
     walk = "for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"
     if plan.program.partition.longest_first:  # who had the longest tile of a round has the shortest next
         walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"
+    if not plan.program.partition.persistent:
+        walk = "for (i32 tile = blockIdx.x; tile < tiles; tile = tiles)"  # one tile a block
     with w.block(walk):
         places.enter_tile(plan.loop(0), "tile", lambda: emit_ready_scalars(e, 0))
         if role.kind == "worker":
