@@ -17,12 +17,12 @@ from threadloom.targets.cuda.emit import emit
 from threadloom.targets.cuda.launch import device_tensors
 
 
-def source_of(call, device: str = "h200") -> str:
+def source_of(call, device: str = "h200", only: Partition | None = None) -> str:
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     dims = {name: max(1, extent) for name, extent in call.dims.items()}
     aligned = {n: f.aligned for n, f in facts.items()}
-    program = plan(call.kernel, dims, device, most=4, strides_ok=aligned, splits=False).best
+    program = plan(call.kernel, dims, device, most=4, strides_ok=aligned, splits=False, only=only).best
     return emit(program, facts, call.dims).text
 
 

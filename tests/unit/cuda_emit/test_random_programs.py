@@ -12,6 +12,7 @@ from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_sm80.emulation import run_on_cpu
 from tests.unit.cuda_sm80.test_on_cpu import generated
 from threadloom.errors import CompileError
+from threadloom.sched.ops import AxisTile, Partition
 from threadloom.targets.cuda import nvrtc
 
 
@@ -181,3 +182,43 @@ def test_an_if_chooses_between_scalars_that_threads_compute():
     x = np.ones((2, 8), np.float32)
     for s, wanted in ((2.0, 4.0), (0.5, 11.0)):
         assert np.array_equal(on_cpu(chosen_sum, np.float32, x=x, s=s), [wanted, wanted])
+
+
+@tl.kernel
+def cut_off(x: tl.Tensor["N", tl.f32]) -> tl.Tensor["N", tl.i64]:
+    for n in tl.grid("N"):
+        narrow = tl.cast(tl.cast(x[n], tl.u8), tl.i64) * 1000 + tl.cast(tl.cast(x[n], tl.i8), tl.i64)
+        wide = tl.cast(x[n], tl.i32) // 65536 + tl.cast(tl.cast(x[n], tl.f64), tl.i64) // 4294967296
+        out[n] = wide * 1000000 + narrow + ((tl.index(n) << 1) >> 2)
+
+
+def test_casts_from_floats_cut_off():
+    text = source_of(cut_off.bind(np.zeros(13, np.float32)))
+    assert all(part in text for part in ("to_narrow(", "0, 255)", "-128, 127)", "to_i32(", "to_i64("))
+
+
+@pytest.mark.slow
+def test_casts_from_floats_cut_off_and_indices_are_shifted():
+    x = np.array([0.0, -0.9, 1.9, 127.5, 130.0, 255.9, 300.0, -128.9, -500.0, 1e20, -1e20, np.nan, np.inf], np.float32)
+    assert (on_cpu(cut_off, np.int64, x=x) == cut_off.interpret(x=x)).all()
+
+
+@tl.kernel
+def ragged(
+    first: tl.Tensor["J", tl.i32], a: tl.Tensor["N", "K", tl.f8e4m3], b: tl.Tensor["K", "M", tl.f8e4m3]
+) -> tl.Tensor["N", "M", tl.f32]:
+    for n, m in tl.grid("N", "M"):
+        acc = tl.zeros(n, m)
+        for k in tl.stream(tl.span("K", first[0], first[0] + 9)):
+            acc += tl.dot(a[n, k], b[k, m])
+        out[n, m] = acc
+
+
+def test_pieces_are_no_longer_than_what_tiles_begin_at_multiples_of():
+    import ml_dtypes
+
+    f8 = ml_dtypes.float8_e4m3fn
+    call = ragged.bind(np.zeros(3, np.int32), np.zeros((8, 24), f8), np.zeros((24, 16), f8))
+    tiles = tuple(AxisTile(axis, extent, extent) for axis, extent in (("n", 64), ("m", 8), ("k", 16)))
+    text = source_of(call, only=Partition(tiles, order=("n", "m"), persistent=True))
+    assert "write_shared<16>(smem_b" in text and "load_vector<16>(piece, &b" not in text

@@ -24,13 +24,13 @@ from threadloom.tile import ops as tile
 @dataclass(frozen=True, slots=True)
 class TensorFacts:
     """What is known of a tensor when code is written: which dimension is contiguous (-1: none), and whether base, the
-    other strides and the contiguous extent are multiples of 16 bytes (bulk copies, vector accesses). `ragged`: axes of
-    the kernel whose tiles begin anywhere."""
+    other strides and the contiguous extent are multiples of 16 bytes (bulk copies, vector accesses). `granules`: for
+    axes of the kernel whose tiles do not begin at multiples of 16, of what they do."""
 
     tensor: tile.Tensor
     contiguous_dim: int
     aligned: bool
-    ragged: frozenset[str] = frozenset()
+    granules: tuple[tuple[str, int], ...] = ()
 
 
 BOX_GRANULE_BYTES = 16
@@ -330,7 +330,7 @@ def vector_elems(subscripts: tuple[tile.Subscript, ...], facts: TensorFacts, lay
     s = subscripts[facts.contiguous_dim]
     if len(s.terms) != 1 or s.terms[0].axis != digits[0].axis or s.terms[0].coefficient != 1 or s.offset:
         return 1
-    if digits[0].axis in facts.ragged:
+    if dict(facts.granules).get(digits[0].axis, digits[0].size) % digits[0].size:
         return 1
     elsewhere = [t.axis for d, o in enumerate(subscripts) if d != facts.contiguous_dim for t in o.terms]
     bits = digits[0].size * facts.tensor.dtype.bits

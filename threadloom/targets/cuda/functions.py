@@ -59,12 +59,18 @@ def to_memory(dtype: Dtype, x: str) -> str:
 
 
 def convert(source: Dtype, target: Dtype, x: str) -> str:
-    """C expression of Cast. Narrow floats are rounded at once, so that a cast is visible in later arithmetic."""
+    """C expression of Cast. Narrow floats are rounded at once, so that a cast is visible in later arithmetic; integers
+    wrap; floats become integers by cutting off and saturating."""
     if source == target:
         return x
     kind = register_type(target)
     if target.name == "bool":
         return f"({x} != 0)"
+    if source.is_float and target.is_integer:
+        if target.bits >= 32:
+            return f"to_{target.name}({x})"
+        least, most = (-128, 127) if target.name == "i8" else (0, 2**target.bits - 1)
+        return f"to_narrow({x}, {least}, {most})"
     value = x if register_type(source) == kind else f"({kind})({x})"
     match target.name:
         case "f16" | "bf16" | "f8e4m3" | "f8e5m2":

@@ -47,8 +47,10 @@ class KernelPlan:
     def __post_init__(self) -> None:
         graph = self.program.graph
         bounded = [a for loop in graph.loops for a in loop.axes if a.start is not None]
-        ragged = frozenset(a.axis.name for a in bounded if not is_multiple(a.start, WIDEST, graph))
-        self.facts = {name: replace(f, ragged=ragged) for name, f in self.facts.items()}
+        granules = {t.axis: math.gcd(t.worker_extent, WIDEST) for t in self.program.partition.tiles}
+        granules |= {a.axis.name: 1 for a in bounded if not is_multiple(a.start, WIDEST, graph)}
+        short = tuple((axis, granule) for axis, granule in granules.items() if granule < WIDEST)
+        self.facts = {name: replace(f, granules=short) for name, f in self.facts.items()}
 
     # ------------------------------------------------------------ tables
 

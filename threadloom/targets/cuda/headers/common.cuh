@@ -157,9 +157,17 @@ template <typename T> LOOM_DEVICE bool larger_first(T a, i64 at, T b, i64 b_at) 
 template <typename T> LOOM_DEVICE bool smaller_first(T a, i64 at, T b, i64 b_at) {
   return a < b || (a != a && b == b) || ((a == b || (a != a && b != b)) && at < b_at);
 }
-template <typename T> LOOM_DEVICE T shift_left(T a, T n) { return n >= 0 && n < (T)(8 * sizeof(T)) ? a << n : 0; }
-template <typename T> LOOM_DEVICE T shift_right(T a, T n) {
-  return n >= 0 && n < (T)(8 * sizeof(T)) ? a >> n : (a < 0 ? (T)-1 : (T)0);
+// Casts from floats cut off and saturate; NaN gives 0 (as the hardware does it for f32 to i32).
+LOOM_DEVICE i32 to_i32(float x) { return __float2int_rz(x); }
+LOOM_DEVICE i32 to_i32(double x) { return x != x ? 0 : __double2int_rz(x); }
+LOOM_DEVICE i64 to_i64(float x) { return x != x ? 0 : __float2ll_rz(x); }
+LOOM_DEVICE i64 to_i64(double x) { return x != x ? 0 : __double2ll_rz(x); }
+template <typename T> LOOM_DEVICE i32 to_narrow(T x, i32 least, i32 most) { return min(max(to_i32(x), least), most); }
+template <typename T, typename N> LOOM_DEVICE T shift_left(T a, N n) {
+  return n >= 0 && n < (N)(8 * sizeof(T)) ? a << n : 0;
+}
+template <typename T, typename N> LOOM_DEVICE T shift_right(T a, N n) {
+  return n >= 0 && n < (N)(8 * sizeof(T)) ? a >> n : (a < 0 ? (T)-1 : (T)0);
 }
 // Rounding towards minus infinity; 0 where the divisor is 0.
 template <typename T> LOOM_DEVICE T floor_div(T a, T b) {
