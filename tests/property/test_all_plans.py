@@ -60,6 +60,16 @@ def planned(name: str, target: str, small: bool) -> SProgram:
         raise
 
 
+def parts(program: SProgram) -> list[SProgram]:
+    """The program, and the one that combines what it made of a split reduction."""
+    return [program, program.combine] if program.combine else [program]
+
+
+def read_back(program: SProgram) -> SProgram:
+    after = program.combine.graph if program.combine else None
+    return parse(print_program(program), program.graph, after=after)
+
+
 def call_of(name: str, target: str) -> Call:
     chosen = choose(name, {})
     takes_dtype = "dtype" in inspect.signature(chosen.module.inputs).parameters
@@ -74,12 +84,14 @@ def test_the_usual_shape_is_proved_and_survives_adversaries(name, target):
     program = planned(name, target, small=False)
     machine = device(target)
     assert check(program, machine) == []
-    assert parse(print_program(program), program.graph) == program
-    inner = [loop.id for loop in program.graph.loops if loop.id != 0]
-    outer = 3 if repeats(program) else 1
-    for trips in ((0,), (1,), (5,), (2, 0, 3)):
-        outcome = simulate_values(program, Trips({0: (outer,), **dict.fromkeys(inner, trips)}), machine, random_ones=2)
-        assert outcome.right, f"{outcome} at trip counts {trips}"
+    assert read_back(program) == program
+    for part in parts(program):
+        inner = [loop.id for loop in part.graph.loops if loop.id != 0]
+        outer = 3 if repeats(part) else 1
+        for trips in ((0,), (1,), (5,), (2, 0, 3)):
+            counts = Trips({0: (outer,), **dict.fromkeys(inner, trips)})
+            outcome = simulate_values(part, counts, machine, random_ones=2)
+            assert outcome.right, f"{outcome} at trip counts {trips}"
 
 
 @pairs
@@ -88,7 +100,7 @@ def test_values_are_right_in_the_worst_orders(name, target):
     program = planned(name, target, small=True)
     machine = device(target)
     assert check(program, machine) == []
-    assert parse(print_program(program), program.graph) == program
+    assert read_back(program) == program
     call = call_of(name, target)
     start = {key: np.array(array) for key, array in logical_arrays(call).items()}
     wanted = {key: np.array(array) for key, array in start.items()}
@@ -115,13 +127,13 @@ def test_all_mutants_are_refused_or_explained(name, target):
 
 
 def check_mutants(name: str, target: str, most: int | None) -> None:
-    program = planned(name, target, small=False)
-    chosen = []
-    for make in OPERATORS.values():
-        found = list(make(program))
-        chosen += found if most is None else found[:: max(1, -(-len(found) // most))]
-    report = try_mutants(program, device(target), chosen)
-    print(report)
-    assert report.killed
-    assert [f"{s.mutant}: {s.outcome}" for s in report.unexplained] == []
-    assert [str(k.finding) for k in report.unnamed] == []
+    for program in parts(planned(name, target, small=False)):
+        chosen = []
+        for make in OPERATORS.values():
+            found = list(make(program))
+            chosen += found if most is None else found[:: max(1, -(-len(found) // most))]
+        report = try_mutants(program, device(target), chosen)
+        print(report)
+        assert report.killed
+        assert [f"{s.mutant}: {s.outcome}" for s in report.unexplained] == []
+        assert [str(k.finding) for k in report.unnamed] == []
