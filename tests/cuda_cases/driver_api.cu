@@ -21,7 +21,8 @@ int main() {
   DRIVER(cuCtxCreate(&context, 0, device));
   EXPECT(cuDeviceGet(&device, 7) == CUDA_ERROR_INVALID_DEVICE, "there is one device");
   CUmodule module = nullptr;
-  EXPECT(cuModuleLoad(&module, "none.ptx") == CUDA_ERROR_NOT_SUPPORTED, "PTX cannot be loaded");
+  EXPECT(cuModuleLoad(&module, "none.ptx") == CUDA_ERROR_FILE_NOT_FOUND, "there is no such file");
+  EXPECT(cuModuleLoadData(&module, ".version 7.0\n.target sm_70\n") == CUDA_ERROR_INVALID_PTX, "code for a GPU cannot be loaded");
   CUfunction function;
   DRIVER(cuModuleGetFunction(&function, module, "shift"));
   EXPECT(cuModuleGetFunction(&function, module, "none") == CUDA_ERROR_NOT_FOUND, "no such kernel");

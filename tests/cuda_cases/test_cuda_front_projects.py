@@ -100,3 +100,75 @@ def test_debugger_stops_at_a_line_of_a_kernel(tmp_path: Path) -> None:
     done = subprocess.run(["gdb", "-batch", *script, str(tmp_path / "program")], capture_output=True, text=True,
                           timeout=120, check=False)  # fmt: skip
     assert f"{source.name}:{number}" in done.stdout.split("hit Breakpoint")[-1], done.stdout + done.stderr
+
+
+MODULE = """
+__device__ int offset = OFFSET;
+struct Range { int from, to; };
+extern "C" __global__ void shift(int* x, short by, Range range) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= range.from && i < range.to) x[i] += offset + by;
+}
+"""
+LOADER = """
+#include <cuda.h>
+#include <cstdio>
+#include <cstring>
+#define DO(call) if (CUresult r = (call)) return printf("%s: %d\\n", #call, (int)r), 1
+struct Range { int from, to; };
+int main(int, char** files) {
+  CUdevice device; CUcontext context; CUmodule modules[2];
+  DO(cuInit(0)); DO(cuDeviceGet(&device, 0)); DO(cuCtxCreate(&context, 0, device));
+  CUmemGenericAllocationHandle handle;
+  CUmemAllocationProp properties = {};
+  CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  size_t bytes;
+  CUdeviceptr x;
+  DO(cuMemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  DO(cuMemCreate(&handle, bytes, &properties, 0));
+  DO(cuMemAddressReserve(&x, 2 * bytes, 0, 0, 0));
+  for (int half = 0; half < 2; ++half) DO(cuMemMap(x + half * bytes, bytes, 0, handle, 0));
+  DO(cuMemSetAccess(x, 2 * bytes, &access, 1));
+  DO(cuMemRelease(handle));
+  for (int i = 0; i < 2; ++i) {  // both modules have a kernel and a variable of the same names
+    FILE* file = fopen(files[1 + i], "rb");
+    static char image[1 << 22];
+    image[fread(image, 1, sizeof image - 1, file)] = 0;
+    CUlinkState state; void* linked; size_t size;
+    DO(cuLinkCreate(0, nullptr, nullptr, &state));
+    DO(cuLinkAddData(state, CU_JIT_INPUT_PTX, image, i ? strlen(image) + 1 : sizeof image, "it", 0, nullptr, nullptr));
+    DO(cuLinkComplete(state, &linked, &size));
+    DO(cuModuleLoadData(&modules[i], linked));
+    DO(cuLinkDestroy(state));
+  }
+  for (int i = 0; i < 2; ++i) {
+    CUfunction function; CUdeviceptr offset;
+    DO(cuModuleGetFunction(&function, modules[i], "shift"));
+    DO(cuModuleGetGlobal(&offset, &bytes, modules[i], "offset"));
+    short by = 1; Range range = {2, 90};
+    void* arguments[] = {&x, &by, &range};
+    DO(cuLaunchKernel(function, 1, 1, 1, 100, 1, 1, 0, nullptr, arguments, nullptr));
+    DO(cuMemsetD32(offset, 1000, 1));
+    char buffer[24]; size_t used = 24;
+    memcpy(buffer, &x, 8); memcpy(buffer + 8, &by, 2); memcpy(buffer + 16, &range, 8);
+    void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, &used, CU_LAUNCH_PARAM_END};
+    DO(cuLaunchKernel(function, 1, 1, 1, 100, 1, 1, 0, nullptr, nullptr, extra));
+  }
+  int got[100];
+  DO(cuMemcpyDtoH(got, x + (2u << 20), sizeof got));  // the same memory, mapped again
+  int wanted = (3 + 1) + (5 + 1) + 2 * 1001;
+  printf("%d %d %d %d\\n", got[1], got[2] - wanted, got[89] - wanted, got[90]);
+  return got[1] || got[2] != wanted || got[89] != wanted || got[90];
+}
+"""
+
+
+@pytest.mark.slow
+def test_modules_are_loaded_by_the_driver_api(tmp_path: Path) -> None:
+    (tmp_path / "module.cu").write_text(MODULE)
+    (tmp_path / "loader.cpp").write_text(LOADER)
+    loom_cc("-fatbin", "-DOFFSET=3", tmp_path / "module.cu", "-o", tmp_path / "three.fatbin")
+    loom_cc("-ptx", "-DOFFSET=5", tmp_path / "module.cu", "-o", tmp_path / "five.ptx")
+    loom_cc(tmp_path / "loader.cpp", "-o", tmp_path / "loader", "-lcuda")
+    done = subprocess.run([tmp_path / "loader", tmp_path / "three.fatbin", tmp_path / "five.ptx"], timeout=60, check=False)
+    assert done.returncode == 0

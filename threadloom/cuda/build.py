@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import subprocess
@@ -80,6 +81,8 @@ def run(plan: NvccPlan) -> int:
             return 0
         if plan.action == "library":
             return _library(plan, objects)
+        if plan.action == "module":
+            return _module(plan, objects[0], Path(scratch))
         output = plan.output or "a.out"
         link([*objects, *_device_link(objects, plan, Path(scratch))], output, plan)
         return subprocess.call([os.path.abspath(output)]) if plan.run else 0
@@ -192,7 +195,8 @@ def _compile_host(plan: NvccPlan, path: str, kind: str, target: str) -> None:
 def link(objects: list[str], output: str, plan: NvccPlan) -> None:
     """An executable or shared library from objects, our runtime and the OpenMP runtime."""
     compiler = clang.find()
-    command = [*(["-shared"] if plan.shared else []), "-o", output, *objects, str(runtime_library.static_object()),
+    kind = ["-shared"] if plan.shared else [f"-Wl,--export-dynamic-symbol={name}" for name in _FOR_MODULES]
+    command = [*kind, "-o", output, *objects, str(runtime_library.static_object()),
                *plan.link_flags, *_libraries(plan), "-lm", "-lpthread", "-ldl", "-lstdc++",
                *runtime_library.link_flags(compiler)]  # fmt: skip
     command += [flag for flag in plan.host_flags if flag in ("-pthread", "-m64")]
@@ -200,6 +204,31 @@ def link(objects: list[str], output: str, plan: NvccPlan) -> None:
     if done.returncode:
         raise CompileError(LINK_ERROR, f"linking {output} failed\n{done.stderr.strip()[:4000]}")
 
+
+# What modules that a program loads find in it.
+_FOR_MODULES = ("__loom_*", "cuda*", "__cuda*")
+
+
+def _module(plan: NvccPlan, compiled: str, scratch: Path) -> int:
+    """-cubin, -fatbin: a shared library that uses the runtime of the program which loads it (runtime/modules.cpp). -ptx: the
+    same as text, since programs read PTX as a string."""
+    (source, _), *more = plan.inputs
+    if more:
+        raise CompileError(LINK_ERROR, f"{plan.module} makes one module of one file, and there are {len(plan.inputs)}")
+    output = Path(plan.output or Path(source).stem + plan.module.replace("-", "."))
+    library = scratch / "module.so"
+    compiler = clang.find()
+    own = "-Wl,-Bsymbolic"  # its kernels and variables are its own, whatever the program and other modules call theirs
+    libraries = ["-lm", "-lstdc++", *runtime_library.link_flags(compiler)]
+    done = compiler.run(["-shared", own, "-o", str(library), compiled, *libraries])
+    if done.returncode:
+        raise CompileError(LINK_ERROR, f"linking {output} failed\n{done.stderr.strip()[:4000]}")
+    data = library.read_bytes()
+    output.write_bytes(_MODULE_TEXT + base64.encodebytes(data) if plan.module == "-ptx" else data)
+    return 0
+
+
+_MODULE_TEXT = b"// threadloom module, base64\n"
 
 # Libraries of CUDA whose functions are in our runtime, or that are not there: linking them is asked for out of habit.
 _CUDA_LIBRARIES = frozenset(

@@ -1,7 +1,7 @@
 """nvcc's command line -> a plan of what to compile and link.
 
 Every documented nvcc option is known: those that mean something here are honoured, those about GPU code generation are
-accepted without effect (ACCEPTED), those whose output cannot exist (PTX, cubin) are an error.
+accepted without effect (ACCEPTED), those whose output cannot exist (OptiX IR) are an error.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ ACCEPTED = frozenset(
     "-clean -no-align-double -Wno-deprecated-gpu-targets -Wreorder -Wdefault-stream-launch -Wmissing-launch-bounds "
     "-Wext-lambda-captures-this -compress-all -no-fibers".split()
 )
-_GPU_OUTPUT = {"-ptx": "PTX", "-cubin": "a cubin", "-fatbin": "a fatbin", "-optix-ir": "OptiX IR"}
+MODULES = frozenset({"-ptx", "-cubin", "-fatbin"})  # what the driver API loads: ours, whatever it is called (module.py)
+_GPU_OUTPUT = {"-optix-ir": "OptiX IR"}
 SOURCES = {".cu": "cu", ".cuh": "cu", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 OBJECTS = frozenset({".o", ".obj", ".a", ".so", ".lo"})
 
@@ -68,7 +69,9 @@ OBJECTS = frozenset({".o", ".obj", ".a", ".so", ".lo"})
 class NvccPlan:
     """What a command line asks for."""
 
-    action: str = "link"  # link compile preprocess split-source dependencies device-link library version help
+    # link compile preprocess split-source dependencies device-link library version help, or module
+    action: str = "link"
+    module: str = ""  # -ptx, -cubin or -fatbin
     inputs: list[tuple[str, str]] = field(default_factory=list)  # (path, kind: cu c++ c object), in order
     output: str = ""
     includes: list[str] = field(default_factory=list)
@@ -132,7 +135,7 @@ def _split(word: str, words: list[str]) -> tuple[str, str]:
     name = _ALIASES.get(name, name)
     if name.startswith("--"):
         name = name[1:]
-    if name in _VALUED or name in ACCEPTED or name in _GPU_OUTPUT:
+    if name in _VALUED or name in ACCEPTED or name in _GPU_OUTPUT or name in MODULES:
         if equals:
             return name, value
         if name not in _VALUED or name in _OPTIONAL_VALUE:
@@ -237,6 +240,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
         case "-optf":
             for file in value.split(","):
                 words[:0] = shlex.split(Path(file).read_text())
+        case _ if name in MODULES:
+            plan.action, plan.module = "module", name
         case _ if name in _GPU_OUTPUT:
             raise CompileError(BAD_OPTION, f"{name} asks for {_GPU_OUTPUT[name]}", why="this compiler makes CPU code",
                                try_="-c for an object file, or `loom translate` for readable C++")  # fmt: skip

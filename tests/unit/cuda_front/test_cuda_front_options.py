@@ -49,7 +49,13 @@ def test_language_is_forced_for_what_follows() -> None:
     assert parse(["-x", "cu", "kernel.cpp"]).inputs == [("kernel.cpp", "cu")]
 
 
-@pytest.mark.parametrize("line", ["-ptx a.cu", "-cubin a.cu", "--no-such-option a.cu", "a.cu -o", "a.xyz"])
+@pytest.mark.parametrize("option", ["-ptx", "--fatbin", "-cubin"])
+def test_modules_are_asked_for_by_their_kind(option: str) -> None:
+    plan = parse([option, "a.cu", "-o", "a.image"])
+    assert (plan.action, plan.module, plan.output) == ("module", option.replace("--", "-"), "a.image")
+
+
+@pytest.mark.parametrize("line", ["-optix-ir a.cu", "--no-such-option a.cu", "a.cu -o", "a.xyz"])
 def test_what_cannot_be_meant_is_an_error(line: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(line.split())

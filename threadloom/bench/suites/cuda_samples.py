@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 from threadloom.bench.suites.process import Outcome
-from threadloom.bench.suites.program import PASS, RAN, WAIVED, Program, judge_by_output
+from threadloom.bench.suites.program import (
+    PASS,
+    RAN,
+    WAIVED,
+    Edits,
+    Program,
+    judge_by_output,
+    make_smaller,
+    shown_edits,
+)
 
 ABOUT = (
-    "The CUDA samples of `0_Introduction` to `6_Performance`, unmodified: the sources that each "
+    "The CUDA samples of `0_Introduction` to `6_Performance`: the sources that each "
     "`CMakeLists.txt` names, compiled by `loom-nvcc` with `Common` as include folder, run with the arguments of"
-    " the repository's `test_args.json`. Samples that need a window system, another vendor library or an "
+    " the repository's `test_args.json`. Where sizes are constants of the source, the copy that is built has smaller "
+    "ones, and the row's command says which. Samples that need a window system, another vendor library or an "
     "operating system that is not Linux are listed as waived. Build times are CPU seconds, run times are of a "
     "shared machine, no measurement."
 )
@@ -41,6 +52,19 @@ _ARGUMENTS = {
     "transpose": "-dimX=256 -dimY=256",
     "alignedTypes": "",
     "simpleStreams": "",
+}
+
+
+# The tensor core samples: products that a GPU does in seconds, and as many tiles as a block of them has.
+SMALLER: dict[str, Edits] = {
+    name: tuple((f"{name}.cu", f"{axis}_TILES {tiles}", f"{axis}_TILES {few}") for axis in "MNK")
+    for name, tiles, few in (
+        ("bf16TensorCoreGemm", 512, 8),
+        ("cudaTensorCoreGemm", 256, 8),
+        ("dmmaTensorCoreGemm", 1024, 16),
+        ("immaTensorCoreGemm", 256, 8),
+        ("tf32TensorCoreGemm", 512, 8),
+    )
 }
 
 
@@ -76,9 +100,22 @@ def _program(sample: Path, checkout: Path, arguments: dict) -> Program:
     )
     openmp = "-Xcompiler -fopenmp" if "OpenMP" in rules else ""
     blas = "-lcublas" if "cublas" in rules else ""
-    flags = f"-std=c++17 --extended-lambda {relocatable} {openmp} -I../../../Common -I. -Iinc"
-    build = f"loom-nvcc {flags} {' '.join(files)} -o {name} {blas}"
-    return Program(sample.name, folder, (" ".join(build.split()),), _runs(name, sample.name, arguments), _judge)
+    flags = f"-std=c++17 -arch=sm_80 --extended-lambda {relocatable} {openmp} -I../../../Common -I. -Iinc"
+    checked = "-DCPU_DEBUG=1" if sample.name in SMALLER else ""  # those compare with the host only then
+    builds = [f"loom-nvcc {flags} {checked} {' '.join(files)} -o {name} {blas}"]
+    for kind, image in re.findall(r"set\(CUDA_(FATBIN|PTX)_FILE \S*/([^/\"\s]+)\"?\)", rules):
+        source = re.search(r"set\(CUDA_KERNEL_SOURCE \S*/([^/\"\s]+)\"?\)", rules)[1]
+        builds.append(f"loom-nvcc -{kind.lower()} -I../../../Common {source} -o {image}")
+    edits = SMALLER.get(sample.name, ())
+    return Program(
+        sample.name,
+        folder,
+        tuple(" ".join(build.split()) for build in builds),
+        _runs(name, sample.name, arguments),
+        _judge,
+        partial(make_smaller, edits),
+        changed=shown_edits(edits),
+    )
 
 
 def _runs(name: str, sample: str, arguments: dict) -> tuple[str, ...]:

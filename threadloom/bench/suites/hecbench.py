@@ -9,7 +9,7 @@ from pathlib import Path
 from threadloom.bench.suites import hecbench_data
 from threadloom.bench.suites.hecbench_problems import ARGUMENTS, CHECKS, MAKE_OPTIONS, SMALLER
 from threadloom.bench.suites.process import Outcome
-from threadloom.bench.suites.program import PASS, RAN, WRONG, Program, judge_by_output
+from threadloom.bench.suites.program import PASS, RAN, WRONG, Program, judge_by_output, make_smaller, shown_edits
 
 COUNT = 200
 ABOUT = (
@@ -49,7 +49,7 @@ def _program(folder: str, makefile: str) -> Program:
         program = next((command.split()[0] for command in commands if command.startswith("./")), "./main")
         commands = [f"{program} {arguments}".strip() for arguments in ARGUMENTS[name]]
     build = f"make CC=loom-nvcc NVCC=loom-nvcc {MAKE_OPTIONS.get(name, '')}".strip()
-    edits = "; ".join(f"{file}: {old} -> {new}" for file, old, new in SMALLER.get(name, ()))
+    edits = shown_edits(SMALLER.get(name, ()))
     prepare = partial(_prepare, name)
     return Program(name, f"src/{folder}", (build,), tuple(commands), partial(_judge, name), prepare, changed=edits)
 
@@ -57,11 +57,7 @@ def _program(folder: str, makefile: str) -> Program:
 def _prepare(name: str, folder: Path) -> None:
     """Missing inputs, and smaller constants in the sources of the copy."""
     hecbench_data.provide(name, folder)
-    for file, old, new in SMALLER.get(name, ()):
-        text = (folder / file).read_text()
-        if text.count(old) == 0:
-            raise ValueError(f"{file} has no {old!r}")
-        (folder / file).write_text(text.replace(old, new))
+    make_smaller(SMALLER.get(name, ()), folder)
 
 
 def _judge(name: str, folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from threadloom.bench.suites.program import Edits
+
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "accuracy": ("1024 1000 10 2",),
     "ace": ("2",),
@@ -181,7 +183,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 
 # Programs whose repetitions or sizes are constants of their source, made to fit a CPU: file, text, what replaces it.
 # Their rows show it.
-SMALLER: dict[str, tuple[tuple[str, str, str], ...]] = {
+SMALLER: dict[str, Edits] = {
     "addBiasQKV": (("main.cu", "repeat = 1000", "repeat = 2"),),
     "aligned-types": (("main.cu", "NUM_ITERATIONS = 1000", "NUM_ITERATIONS = 2"),),
     "assert": (("main.cu", "Nblocks = 1000", "Nblocks = 200"),),
@@ -240,7 +242,8 @@ SMALLER: dict[str, tuple[tuple[str, str, str], ...]] = {
 }
 
 MAKE_OPTIONS: dict[str, str] = {name: "VERIFY=yes" for name in ("ace", "bsearch", "graphB+", "hogbom")} | {
-    "hexciton": "EXTRA_CFLAGS=-DNUM_ITERATIONS=3"
+    "attention-paged": "ARCH=sm_80",  # it has bf16
+    "hexciton": "EXTRA_CFLAGS=-DNUM_ITERATIONS=3",
 }
 
 

@@ -22,6 +22,9 @@ MEANINGS = {
     WAIVED: "says itself that the device lacks what it needs",
 }
 
+# Constants that a copy's sources get smaller: file, text, what replaces it.
+Edits = tuple[tuple[str, str, str], ...]
+
 # (folder that it ran in, outcomes of its commands) -> result, cause
 Judge = Callable[[Path, list[Outcome]], tuple[str, str]]
 
@@ -56,6 +59,18 @@ class Row:
     command: str = ""
     run_cpu_s: float = 0.0
     by: str = ""
+
+
+def make_smaller(edits: Edits, folder: Path) -> None:
+    for file, old, new in edits:
+        text = (folder / file).read_text(errors="surrogateescape")
+        if old not in text:
+            raise ValueError(f"{file} has no {old!r}")
+        (folder / file).write_text(text.replace(old, new), errors="surrogateescape")
+
+
+def shown_edits(edits: Edits) -> str:
+    return "; ".join(f"{file}: {old} -> {new}" for file, old, new in edits)
 
 
 _SAYS_WRONG = re.compile(

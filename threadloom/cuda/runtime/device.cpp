@@ -144,6 +144,20 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
     case cudaDevAttrReservedSharedMemoryPerBlock: *value = (int)p.reservedSharedMemPerBlock; break;
     case cudaDevAttrMemoryPoolsSupported: *value = p.memoryPoolsSupported; break;
+    case cudaDevAttrMaxTexture1DWidth: *value = p.maxTexture1D; break;
+    case cudaDevAttrMaxTexture2DWidth: *value = p.maxTexture2D[0]; break;
+    case cudaDevAttrMaxTexture2DHeight: *value = p.maxTexture2D[1]; break;
+    case cudaDevAttrMaxTexture3DWidth: *value = p.maxTexture3D[0]; break;
+    case cudaDevAttrMaxTexture3DHeight: *value = p.maxTexture3D[1]; break;
+    case cudaDevAttrMaxTexture3DDepth: *value = p.maxTexture3D[2]; break;
+    case cudaDevAttrMaxTexture1DLayeredWidth: *value = p.maxTexture1DLayered[0]; break;
+    case cudaDevAttrMaxTexture1DLayeredLayers: *value = p.maxTexture1DLayered[1]; break;
+    case cudaDevAttrMaxTexture2DLayeredWidth: *value = p.maxTexture2DLayered[0]; break;
+    case cudaDevAttrMaxTexture2DLayeredHeight: *value = p.maxTexture2DLayered[1]; break;
+    case cudaDevAttrMaxTexture2DLayeredLayers: *value = p.maxTexture2DLayered[2]; break;
+    case cudaDevAttrSurfaceAlignment: *value = (int)p.surfaceAlignment; break;
+    case cudaDevAttrLoomVirtualAddressManagementSupported: *value = 1; break;
+    case cudaDevAttrLoomHandleTypePosixFileDescriptorSupported: *value = 1; break;
     default: *value = 0;
   }
   return cudaSuccess;

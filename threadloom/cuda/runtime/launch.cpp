@@ -14,7 +14,7 @@ namespace {
 struct Tables {
   std::mutex mutex;
   std::unordered_map<const void*, const Kernel*> kernels;
-  std::unordered_map<std::string, const Kernel*> kernels_by_name;
+  std::unordered_multimap<std::string, const Kernel*> kernels_by_name;  // modules may share names
   std::vector<const Variable*> variables;
   std::unordered_map<const void*, int> dynamic_shared_limit;
 };
@@ -77,11 +77,21 @@ const Kernel* find_kernel(const void* stub) {
   return found == all.kernels.end() ? nullptr : found->second;
 }
 
-const Kernel* find_kernel_by_name(const char* name) {
+const Kernel* find_kernel_by_name(const char* name, const std::function<bool(const Kernel&)>& fits) {
   Tables& all = tables();
   std::lock_guard<std::mutex> guard(all.mutex);
-  auto found = all.kernels_by_name.find(name);
-  return found == all.kernels_by_name.end() ? nullptr : found->second;
+  auto range = all.kernels_by_name.equal_range(name);
+  for (auto found = range.first; found != range.second; ++found)
+    if (fits(*found->second)) return found->second;
+  return nullptr;
+}
+
+const Variable* find_variable_by_name(const char* name, const std::function<bool(const Variable&)>& fits) {
+  Tables& all = tables();
+  std::lock_guard<std::mutex> guard(all.mutex);
+  for (const Variable* variable : all.variables)
+    if (!strcmp(variable->name, name) && fits(*variable)) return variable;
+  return nullptr;
 }
 
 const Variable* find_variable(const void* address) {
@@ -114,7 +124,7 @@ void __loom_register(const Kernel* kernels, int kernel_count, const Variable* va
   architecture = std::max(architecture, arch);
   for (int i = 0; i < kernel_count; ++i) {
     all.kernels[kernels[i].stub] = &kernels[i];
-    all.kernels_by_name[kernels[i].name] = &kernels[i];
+    all.kernels_by_name.emplace(kernels[i].name, &kernels[i]);
   }
   for (int i = 0; i < variable_count; ++i) all.variables.push_back(&variables[i]);
 }

@@ -50,8 +50,9 @@ struct Variable {
   size_t bytes;
 };
 const Kernel* find_kernel(const void* stub);
-const Kernel* find_kernel_by_name(const char* name);
+const Kernel* find_kernel_by_name(const char* name, const std::function<bool(const Kernel&)>& fits);
 const Variable* find_variable(const void* address);
+const Variable* find_variable_by_name(const char* name, const std::function<bool(const Variable&)>& fits);
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream);
 
 // The arguments of a launch that runs later, copied.
