@@ -131,7 +131,7 @@ def test_host_compilers_message_is_shown(tmp_path: Path) -> None:
     [
         ([], "nvcc-no-input"),
         (["-c", "no-such-file.cu"], "nvcc-no-input"),
-        (["-ptx", "a.cu"], "nvcc-option"),
+        (["-optix-ir", "a.cu"], "nvcc-option"),
         (["a.unknown"], "nvcc-option"),
     ],
 )
