@@ -1,5 +1,6 @@
-// A cooperative launch that sums in two phases around grid.sync().
+// A cooperative launch that sums in two phases around grid.sync(); tiles of two warps.
 #include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 
 #include "check.h"
 namespace cg = cooperative_groups;
@@ -26,7 +27,24 @@ __global__ void two_phases(const int* in, int* partial, int* total, int n) {
   if (t == 0) partial[blockIdx.x] = *total;
 }
 
+__global__ void wide_tiles(int* out) {
+  __shared__ cg::block_tile_memory<192> scratch;
+  cg::thread_block block = cg::this_thread_block(scratch);
+  auto tile = cg::tiled_partition<64>(block);
+  int t = threadIdx.x, sum = cg::reduce(tile, t, cg::plus<int>()), last = tile.shfl(t, 63);
+  int any = tile.any(t == 70), all = tile.all(t >= 64);
+  out[t] = sum + 100000 * last + 100000000 * (2 * any + all) + (tile.meta_group_rank() == t / 64 && tile.thread_rank() == t % 64);
+}
+
 int main() {
+  int* tiles;
+  CUDA(cudaMalloc(&tiles, 192 * sizeof(int)));
+  wide_tiles<<<1, 192>>>(tiles);
+  std::vector<int> got = to_host(tiles, 192);
+  for (int t = 0; t < 192; ++t) {
+    int first = t / 64 * 64, wanted = 64 * first + 63 * 32 + 100000 * (first + 63) + 100000000 * (2 * (first == 64) + (first >= 64)) + 1;
+    EXPECT(got[t] == wanted, "thread %d of a wide tile: %d, not %d", t, got[t], wanted);
+  }
   int n = 10000, blocks = 6;
   std::vector<int> in(n);
   int expected = 0;

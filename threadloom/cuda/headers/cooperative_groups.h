@@ -79,15 +79,14 @@ class coalesced_group {
 };
 LOOM_DEVICE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 
-/* A tile of `Size` neighbouring threads; up to a warp it is one segment of lanes, beyond that only the whole block's
-   barrier can synchronise it. */
-template <unsigned Size, class Parent = void> class thread_block_tile {
-  static_assert((Size & (Size - 1)) == 0 && Size <= 32, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+/* A tile of `Size` neighbouring threads of one warp. */
+template <unsigned Size, class Parent = void, bool of_warps = (Size > 32)> class thread_block_tile {
+  static_assert((Size & (Size - 1)) == 0, "the threads of a tile are a power of two");
 
  public:
   static constexpr unsigned __loom_size = Size;
   thread_block_tile() = default;
-  template <class Other> __device__ thread_block_tile(const thread_block_tile<Size, Other>&) {}
+  template <class Other> __device__ thread_block_tile(const thread_block_tile<Size, Other, false>&) {}
   __device__ void sync() const { __syncwarp(__loom_mask()); }
   __device__ unsigned size() const { return Size; }
   __device__ unsigned num_threads() const { return Size; }
@@ -116,7 +115,56 @@ template <unsigned Size, class Parent = void> class thread_block_tile {
     else return lanes >> first_lane() & ((1u << Size) - 1u);
   }
 };
+
+/* A tile of several warps. Its barrier is the block's, so all tiles of a block must come by (a barrier that only a part of them
+   reaches stops the program with file and line); values are exchanged through shared memory. */
+template <unsigned Size, class Parent> class thread_block_tile<Size, Parent, true> {
+  static_assert((Size & (Size - 1)) == 0 && Size <= 1024, "the threads of a tile are a power of two");
+
+ public:
+  static constexpr unsigned __loom_size = Size;
+  __device__ void sync() const { __syncthreads(); }
+  __device__ unsigned size() const { return Size; }
+  __device__ unsigned num_threads() const { return Size; }
+  __device__ unsigned thread_rank() const { return __loom_block_rank() & (Size - 1); }
+  __device__ unsigned meta_group_rank() const { return __loom_block_rank() / Size; }
+  __device__ unsigned meta_group_size() const { return (blockDim.x * blockDim.y * blockDim.z + Size - 1) / Size; }
+  template <class T> __device__ T shfl(T v, unsigned rank) const {
+    T* mine = __loom_slots<T>();
+    mine[thread_rank()] = v;
+    sync();
+    T got = mine[rank & (Size - 1)];
+    sync();
+    return got;
+  }
+  __device__ int any(int predicate) const { return __loom_reduce((int)(predicate != 0), [](int a, int b) { return a | b; }); }
+  __device__ int all(int predicate) const { return __loom_reduce((int)(predicate != 0), [](int a, int b) { return a & b; }); }
+  template <class T, class Op> __device__ T __loom_reduce(T v, Op op) const {
+    T* mine = __loom_slots<T>();
+    unsigned rank = thread_rank();
+    mine[rank] = v;
+    for (unsigned step = Size / 2; step > 0; step /= 2) {
+      sync();
+      if (rank < step) mine[rank] = op(mine[rank], mine[rank + step]);
+    }
+    sync();
+    T total = mine[0];
+    sync();
+    return total;
+  }
+
+ private:
+  template <class T> __device__ T* __loom_slots() const {
+    __shared__ __attribute__((aligned(16))) char slots[1024 * sizeof(T)];
+    return (T*)slots + meta_group_rank() * Size;
+  }
+};
 template <unsigned Size, class Parent> LOOM_DEVICE thread_block_tile<Size, Parent> tiled_partition(const Parent&) { return {}; }
+namespace experimental {
+using cooperative_groups::block_tile_memory;
+using cooperative_groups::this_thread_block;
+using cooperative_groups::tiled_partition;
+}  // namespace experimental
 LOOM_DEVICE coalesced_group tiled_partition(const thread_block&, unsigned size) {
   unsigned lane = __loom_lane(), lanes = size >= 32 ? 0xffffffffu : ((1u << size) - 1u) << (lane & ~(size - 1));
   return coalesced_group(lanes);
@@ -163,7 +211,9 @@ template <class T = void> struct bit_or { template <class A> __device__ A operat
 template <class T = void> struct bit_xor { template <class A> __device__ A operator()(A a, A b) const { return a ^ b; } };
 
 template <unsigned Size, class Parent, class T, class Op>
-LOOM_DEVICE T reduce(const thread_block_tile<Size, Parent>& tile, T value, Op op) {
+LOOM_DEVICE T reduce(const thread_block_tile<Size, Parent, true>& tile, T value, Op op) { return tile.__loom_reduce(value, op); }
+template <unsigned Size, class Parent, class T, class Op>
+LOOM_DEVICE T reduce(const thread_block_tile<Size, Parent, false>& tile, T value, Op op) {
   for (unsigned step = Size / 2; step > 0; step /= 2) value = op(value, tile.shfl_xor(value, (int)step));
   return value;
 }
