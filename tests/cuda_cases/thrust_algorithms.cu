@@ -9,6 +9,7 @@
 #include <thrust/host_vector.h>
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
+#include <thrust/random.h>
 #include <thrust/reduce.h>
 #include <thrust/scan.h>
 #include <thrust/sequence.h>
@@ -71,5 +72,19 @@ int main() {
   thrust::device_vector<int> runs = {1, 1, 2, 2, 2, 3};
   runs.erase(thrust::unique(runs.begin(), runs.end()), runs.end());
   EXPECT(runs.size() == 3 && runs[1] == 2, "unique %zu", runs.size());
+  thrust::default_random_engine engine, skipped;
+  for (int i = 0; i < 9999; ++i) engine();
+  skipped.discard(9999);
+  EXPECT(engine == skipped && engine() == 399268537u, "the 10000th number of minstd_rand");
+  thrust::uniform_int_distribution<int> die(1, 6);
+  thrust::uniform_real_distribution<float> part(-1, 1);
+  int seen = 0;
+  for (int i = 0; i < 1000; ++i) {
+    int eyes = die(engine);
+    float x = part(engine);
+    EXPECT(eyes >= 1 && eyes <= 6 && x >= -1 && x < 1, "%d and %f", eyes, x);
+    seen |= 1 << eyes;
+  }
+  EXPECT(seen == 0x7e, "not all faces of a die");
   return wrong != 0;
 }
