@@ -126,7 +126,7 @@ def _compile_side(
     run = None
     if user_text is None:
         run = compiler.run(arguments, cwd)
-        if run.returncode == 0 or not _UNREADABLE.search(run.stderr):
+        if run.returncode == 0 or not (_UNREADABLE.search(run.stderr) or _MISSING_TEMPLATE.search(run.stderr)):
             return run
     *flags, source = arguments
     with tempfile.TemporaryDirectory(prefix="loom-") as folder:
@@ -143,10 +143,41 @@ def _compile_side(
         plain = [*options[:prelude], *options[prelude + 2 : output], *options[output + 2 :], "-x", "cuda-cpp-output"]
         if user_text is not None:
             plain, changed = precompiled.use(compiler, plain, changed, HEADERS)
-        whole.write_bytes(changed)
-        return compiler.run([*plain, "-emit-llvm", "-S", "-o", "-", str(whole)], cwd)
+        for _ in range(_MOST_ROUNDS):
+            changed = _with_template_keywords(changed, run.stderr if run else "")
+            whole.write_bytes(changed)
+            run = compiler.run([*plain, "-ferror-limit=0", "-emit-llvm", "-S", "-o", "-", str(whole)], cwd)
+            if run.returncode == 0 or not _MISSING_TEMPLATE.search(run.stderr):
+                break
+        return run
 
 
+# `vec_cast<T>::cast<n>(x)` in a template: nvcc reads it without the `template` that C++ wants before `cast`.
+_MISSING_TEMPLATE = re.compile(
+    r"^(.+?):(\d+):\d+: error: missing 'template' keyword prior to dependent template name '(\w+)'", re.MULTILINE
+)
+_MOST_ROUNDS = 5  # clang may see more of them once it knows that the first ones are templates
+
+
+def _with_template_keywords(preprocessed: bytes, stderr: str) -> bytes:
+    """`template` put before the names that clang's errors say, on the lines that line markers attribute to them."""
+    wanted: dict[tuple[bytes, int], set[bytes]] = {}
+    for file, line, name in _MISSING_TEMPLATE.findall(stderr):
+        wanted.setdefault((file.encode(), int(line)), set()).add(name.encode())
+    if not wanted:
+        return preprocessed
+    lines, file, number = preprocessed.split(b"\n"), b"", 0
+    for index, line in enumerate(lines):
+        if marker := _MARKED_LINE.match(line):
+            file, number = marker[2], int(marker[1])
+            continue
+        for name in wanted.get((file, number), ()):
+            lines[index] = re.sub(rb"(::|\.|->)\s*(" + name + rb"\s*<)", rb"\1template \2", lines[index])
+        number += 1
+    return b"\n".join(lines)
+
+
+_MARKED_LINE = re.compile(rb'^# (\d+) "((?:[^"\\]|\\.)*)"')
 _LINE_MARKER = re.compile(rb'^# \d+ "(?:[^"\\]|\\.)*"([ \d]*)$', re.MULTILINE)
 
 

@@ -249,7 +249,7 @@ MAKE_OPTIONS: dict[str, str] = {name: "VERIFY=yes" for name in ("ace", "bsearch"
 
 def silent(output: str) -> str:
     """It compares with a reference and prints only what differs: nothing."""
-    return next((line for line in output.splitlines() if re.search(r"(?i)\berror:|differ|assertion", line)), "")
+    return next((line for line in output.splitlines() if re.search(r"(?i)\berror:|differ|assertion|failed", line)), "")
 
 
 _ERROR = re.compile(r"(?i)\b(?:RMSE|RSME|accuracy|error[a-z ]*)\s*(?:[:=]|\bis)\s*([-+.\dEe]+|-?nan|inf)")
@@ -300,6 +300,7 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "distort": error_at_most(1),
     "dslash": silent,
     "expdist": device_as_host,
+    "extrema": silent,
     "feynman-kac": error_at_most(0.1),
     "fhd": error_at_most(1e-2),
     "graphB+": silent,
