@@ -27,7 +27,10 @@ __global__ void kernel(int *out) { out[threadIdx.x] = both(10); }
 
 
 def test_only_the_named_lines_change() -> None:
-    text = b'# 1 "a.cu"\nx = C<T>::cast<3>(y);\n# 1 "b.h" 1\ny = c.cast<3>();\nz = c->cast <3>();\n# 3 "a.cu" 2\nc.cast<1>();\n'
+    text = (
+        b'# 1 "a.cu"\nx = C<T>::cast<3>(y);\n# 1 "b.h" 1\ny = c.cast<3>();\nz = c->cast <3>();\n# 3 "a.cu" 2\n'
+        b"c.cast<1>();\n"
+    )
     error = "b.h:2:5: error: missing 'template' keyword prior to dependent template name 'cast'\n"
     changed = front._with_template_keywords(text, error + error.replace("b.h:2", "a.cu:3"))
     assert changed == text.replace(b"c->cast <3>", b"c->template cast <3>").replace(b"c.cast<1>", b"c.template cast<1>")
