@@ -23,6 +23,7 @@ from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.separators import collective_scope, has_meeting
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.optimize.global_index import MOST_THREADS
 from threadloom.cuda.optimize.specialize import Specialize
 from threadloom.cuda.optimize.specialize_launch import SpecializeLaunch
 from threadloom.par.ops import (
@@ -171,6 +172,8 @@ def _when(module: Module, kernel: str, name: str) -> str:
     told = [f"{_cuda_name(left)} is {right.text}" for left, right in known if isinstance(right, Const)]
     if any(op.attrs.callee == "__loom_distinct" for op in ops):
         told.append("the arrays lie in different allocations")
+    if any(op.opcode == "fcmp" and op.result.name.startswith("few") for op in ops):
+        told.append(f"fewer than {MOST_THREADS} threads run")
     return "where " + " and ".join(told)
 
 

@@ -191,3 +191,43 @@ def test_limits_of_64_bits_saturate(predicate: str) -> None:
             for one, out in zip((module, narrow), results, strict=True):
                 interpret(one, "k", [out, n, first])
             assert np.array_equal(*results), (n, first)
+
+
+GLOBAL_INDEX = """
+define exported void @k(ptr noalias %out, {type} %n, i32 %first) {{
+  parallel blocks (%b) = (i32 0) to (i32 1) {{
+    parallel threads (%x) = (i32 0) to (i32 13) {{
+      %i = add nuw nsw i32 %first, %x
+      %u = add nuw nsw i32 %i, 2
+      %w = {wide}
+      %c = icmp {predicate} {type} {sides}
+      if i1 %c {{
+        %p = getelementptr i32, ptr %out, i32 %x
+        store i32 %i, ptr %p
+        yield
+      }} else {{
+        yield
+      }}
+    }}
+  }}
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize("predicate", ["ult", "ule", "ugt", "uge"])
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("turned", [False, True])
+def test_unsigned_sums_that_do_not_wrap(predicate: str, bits: int, turned: bool) -> None:
+    sides = "%n, %w" if turned else "%w, %n"
+    wide = "zext i32 %u to i64" if bits == 64 else "add nuw nsw i32 %u, 1"
+    module = parse(GLOBAL_INDEX.format(type=f"i{bits}", predicate=predicate, wide=wide, sides=sides))
+    narrow = NarrowThreads().apply(module)
+    assert "if i1 %c" not in print_module(narrow)
+    limits = [0, 3, 7, 12, 40, (1 << 31) - 2, -1, -8, *([(1 << 63) - 1, -(1 << 63)] if bits == 64 else [])]
+    for n in limits:
+        for first in (0, 5, 29, (1 << 31) - 20):
+            results = [np.full(13, -7, np.int32) for _ in range(2)]
+            for one, out in zip((module, narrow), results, strict=True):
+                interpret(one, "k", [out, n, first])
+            assert np.array_equal(*results), (n, first)

@@ -8,6 +8,7 @@ from threadloom.cuda.optimize.eliminate_barriers import EliminateBarriers
 from threadloom.cuda.optimize.forward_stores import ForwardStores
 from threadloom.cuda.optimize.hoist_invariant import HoistInvariant
 from threadloom.cuda.optimize.order_loops import OrderLoops
+from threadloom.cuda.optimize.rematerialize import Rematerialize
 from threadloom.cuda.optimize.specialize import Specialize
 from threadloom.cuda.optimize.specialize_launch import SpecializeLaunch
 from threadloom.par.ops import Level
@@ -21,6 +22,7 @@ PASSES: tuple[Pass, ...] = (
     ForwardStores(),  # before hoisting: a store that is gone no longer stands in the way
     HoistInvariant(Level.THREADS),  # inner first, so that the same operation can climb on
     HoistInvariant(Level.BLOCKS),  # out of the launch
+    Rematerialize(),  # last: what is computed again is then as short as it gets
 )
 
 

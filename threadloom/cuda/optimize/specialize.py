@@ -3,27 +3,32 @@
     define @k(ptr %x, ptr %y, ..., i32 %block.z, ...) { B }
  -> define @k(...) {
       %flat = icmp eq i32 %block.z, 1                          # threadIdx.z is never read
+      %few = fcmp olt double %threads, 2^28                    # sums of indices cannot wrap
       %apart = call i32 @__loom_distinct(ptr {%y, %x}, 1, 2)   # %y is written; both lie in different allocations
-      if (%flat & %apart) { call @k.apart(...) } else { call @k.general(...) }
+      if (%flat & %few & %apart) { call @k.apart(...) } else { call @k.general(...) }
     }
-    define internal @k.apart(ptr noalias %x, ptr noalias %y, ...) { B with %block.z = 1 }
+    define internal @k.apart(ptr noalias %x, ptr noalias %y, ...) { B with %block.z = 1, nsw and nuw }
     define internal @k.general(...) { B }
 
 The facts are what barrier elimination, hoisting and LLVM's alias analysis want: a written pointer shares no memory with
-another parameter, and a dimension of the block that the kernel ignores has one thread. `__loom_distinct` asks the
-runtime's table of allocations and answers 0 for pointers it does not know. Only kernels that can profit (barriers or
-loops) get a second version. Source: DESIGN.md, "CUDA on the CPU", 3 (launch-time checks); not in the paper.
+another parameter, a dimension of the block that the kernel ignores has one thread, and guards such as `i < n` can be
+seen through (global_index.py). `__loom_distinct` asks the runtime's table of allocations and answers 0 for pointers it
+does not know. Only kernels that can profit (barriers, loops, guards) get a second version.
+Source: DESIGN.md, "CUDA on the CPU", 3 (launch-time checks); not in the paper.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from threadloom.cuda.kernel import APART, BLOCK, GENERAL, LAUNCHED, THREAD_INDEX, is_kernel
+from threadloom.cuda.kernel import APART, BLOCK, GENERAL, GRID, LAUNCHED, THREAD_INDEX, is_kernel
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, RootKind
 from threadloom.cuda.lower.traverse import free_values, rename_block, walk
+from threadloom.cuda.optimize.global_index import MOST_THREADS, unwrapped, without_wrap
+from threadloom.par.constants import const
 from threadloom.par.ops import (
+    F64,
     I1,
     I32,
     PTR,
@@ -32,6 +37,7 @@ from threadloom.par.ops import (
     Const,
     For,
     Function,
+    If,
     Level,
     Module,
     Operand,
@@ -53,9 +59,10 @@ class Facts:
     unused: tuple[Value, ...]  # block extents that are 1
     written: tuple[Value, ...]  # pointer parameters that are written
     read: tuple[Value, ...]  # pointer parameters that are only read
+    unwrapped: frozenset[str] = frozenset()  # sums of indices that do not wrap where few threads run
 
     def __bool__(self) -> bool:
-        return bool(self.unused or self.written)
+        return bool(self.unused or self.written or self.unwrapped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,8 @@ def plan_specialization(kernel: Function, module: Module) -> Facts:
     ops = kernel.body.ops if kernel.body else ()
     barriers = any(isinstance(op, Barrier) for op in walk(ops))
     loops = any(isinstance(op, For | While) for op in walk(ops))
-    if not barriers and not loops:
+    sums = unwrapped(kernel) if any(isinstance(op, If | For | While) for op in walk(ops)) else frozenset()
+    if not barriers and not loops and not sums:
         return Facts((), (), ())
     threads = next((op for op in walk(ops) if isinstance(op, Parallel) and op.level is Level.THREADS), None)
     used = free_values(threads.body.ops) if threads else {}
@@ -88,7 +96,7 @@ def plan_specialization(kernel: Function, module: Module) -> Facts:
     written, read = _pointers(kernel, module)
     if len(written) + len(read) < 2:
         written = ()
-    return Facts(unused if barriers else (), written, read)
+    return Facts(unused if barriers else (), written, read, sums)
 
 
 def _pointers(kernel: Function, module: Module) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
@@ -121,6 +129,7 @@ def _apart(kernel: Function, facts: Facts) -> Function:
     pointers = {*facts.written, *(facts.read if facts.written else ())}
     params = tuple(_noalias(param) if param.value in pointers else param for param in kernel.params)
     ones = {extent.name: Const(I32, "1") for extent in facts.unused}
+    kernel = without_wrap(kernel, facts.unwrapped)
     body = rename_block(kernel.body, ones) if kernel.body else None
     return replace(kernel, name=kernel.name + APART, params=params, body=body, exported=False)
 
@@ -133,6 +142,8 @@ def _choose(editor: Editor, kernel: Function, facts: Facts, general: str) -> Non
     holds: Operand = Const(I1, "true")
     for extent in facts.unused:
         holds = editor.and_(holds, editor.icmp("eq", extent, 1, "flat"))
+    if facts.unwrapped:
+        holds = editor.and_(holds, _few(editor))
     if facts.written:
         holds = editor.and_(holds, _distinct(editor, facts), "fits")
     arguments = [param.value for param in kernel.params]
@@ -140,6 +151,14 @@ def _choose(editor: Editor, kernel: Function, facts: Facts, general: str) -> Non
         editor.call(kernel.name + APART, arguments, kernel.result)
         branch.otherwise()
         editor.call(general, arguments, kernel.result)
+
+
+def _few(editor: Editor) -> Operand:
+    """Counted in f64, which 2^96 threads do not overflow."""
+    threads: Operand = const(F64, 1.0)
+    for extent in (*GRID, *BLOCK):
+        threads = editor.fmul(threads, editor.cast("uitofp", extent, F64), name="threads")
+    return editor.fcmp("olt", threads, const(F64, MOST_THREADS), name="few")
 
 
 def _distinct(editor: Editor, facts: Facts) -> Operand:

@@ -10,7 +10,7 @@ overflows is poison, and a branch on it has no meaning). Sums without that flag 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.traverse import walk
@@ -100,6 +100,8 @@ class Bounds:
 
     def bound(self, left: Operand, predicate: str, right: Operand) -> Bound | None:
         """The comparison as a bound of one induction variable."""
+        if predicate.startswith("u"):
+            left, right = self._unextended(left), self._unextended(right)
         a, b = self.sum(left), self.sum(right)
         if a is None or b is None or left.type == Int(1):
             return None
@@ -109,12 +111,36 @@ class Bounds:
         ((factor, index),) = difference.steps
         relation = predicate if predicate in ("eq", "ne") else predicate[1:]
         if predicate.startswith("u"):
-            plain = a == Sum(((1, index),)) and not b.steps and len(b.parts) <= 1 and b.constant >= 0
-            return Bound(index, relation, Sum((), b.parts, b.constant, True)) if plain else None
+            if factor < 0:  # the index is on the right
+                left, a, b, relation = right, b, a, _SWAPPED[relation]
+            if not self._is_plain(left) or b.steps or len(b.parts) > 1 or b.constant < 0:
+                return None
+            limit = Sum((), b.parts, b.constant).plus(Sum((), a.parts, a.constant), -1)
+            return Bound(index, relation, replace(limit, unsigned=True))
         if sum(part.type.bits > 32 for _, part in difference.parts) > 1:
             return None  # one may be added without leaving i64 (Outside.number); of two nobody knows
         limit = Sum().plus(Sum((), difference.parts, difference.constant), -factor)
         return Bound(index, relation if factor == 1 else _SWAPPED[relation], limit)
+
+    def _unextended(self, operand: Operand) -> Operand:
+        """What is read as unsigned anyway."""
+        leaf = self.leaf(operand)
+        extends = leaf is not None and leaf.opcode == "zext" and not self.is_shared(operand)
+        return leaf.operands[0] if extends and self._is_plain(leaf.operands[0]) else operand
+
+    def _is_plain(self, operand: Operand) -> bool:
+        """A sum that does not wrap as an unsigned one: an index, and shared values."""
+        if isinstance(operand, Value) and operand.name in self._ivs:
+            return True
+        leaf = self.leaf(operand)
+        if leaf is None or self.is_shared(operand):
+            return False
+        if leaf.opcode != "add" or not {"nsw", "nuw"} <= set(leaf.attrs.flags):
+            return False
+        return all(
+            self._is_plain(side) or (int_value(side) or 0) > 0 or (isinstance(side, Value) and self.is_shared(side))
+            for side in leaf.operands
+        )
 
     def conjunction(self, cond: Operand, holds: bool = True) -> list[Bound | tuple[Operand, bool]]:
         """What must be true where `cond` is `holds`: bounds, and other conditions with their wanted value, in order."""

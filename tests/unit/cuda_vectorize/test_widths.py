@@ -1,0 +1,52 @@
+"""How many threads become the lanes of one vector."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads, default_width
+from threadloom.par.text import parse, print_module
+
+KERNEL = """
+define void @k(ptr noalias %x, ptr noalias %y, i32 %n, i32 %rows) {{
+  parallel blocks (%b) = (i32 0) to (i32 4) {{
+    parallel threads (%t) = (i32 0) to (i32 %n) {{
+      %left, %sum = while (%r = i32 0, %s = float 0.0) {{
+        %more = icmp slt i32 %r, %rows
+        condition i1 %more, i32 %r, float %s
+      }} do (%r.in, %s.in) {{
+        %start = mul i32 %r.in, %n
+        %at = add i32 %start, {column}
+        %p = getelementptr float, ptr %x, i32 %at
+        %v = load float, ptr %p
+        %q = getelementptr float, ptr %x, i32 %start
+        %u = load float, ptr %q
+        %d = fsub float %v, %u
+        %s.next = fadd float %s.in, %d
+        {also}
+        %r.next = add i32 %r.in, 1
+        yield i32 %r.next, float %s.next
+      }}
+      %o = getelementptr float, ptr %y, i32 %t
+      store float %sum, ptr %o
+    }}
+  }}
+  return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("column", "also", "times"),
+    [
+        ("%t", "", 4),  # rows of neighbours
+        ("0", "", 1),  # one element for all
+        ("%t", "store float %d, ptr %p", 1),  # more than a sum
+    ],
+)
+def test_sums_of_rows_are_wide(column: str, also: str, times: int) -> None:
+    module = VectorizeThreads(worth_it=1e9).apply(parse(KERNEL.format(column=column, also=also)))
+    widths = {int(lanes) for lanes in re.findall(r"<(\d+) x float>", print_module(module))}
+    assert widths == {times * default_width()}
