@@ -132,6 +132,8 @@ def check_sections(program: SProgram, device: Device, findings: Findings) -> Non
             if isinstance(instr, Inner) and loops[instr.loop].parent != section.loop:
                 message = f"loop {instr.loop} is not inside loop {section.loop}"
                 findings.add(Finding("wrong-loop", message, str(instr.loop), role=section.role))
+        for message in _wrong_beginnings(program, section):
+            findings.add(Finding("wrong-ahead", message, role=section.role))
     for loop, role in seen:
         parent = loops[loop].parent
         if parent is not None:
@@ -141,6 +143,23 @@ def check_sections(program: SProgram, device: Device, findings: Findings) -> Non
                 message = f"role {role} runs loop {loop} {times} times in each instance of loop {parent}"
                 findings.add(Finding("inner-count", message, str(loop), role=role))
     del device
+
+
+def _wrong_beginnings(program: SProgram, section: Section) -> list[str]:
+    """What an Inner that begins the next run of its loop asks for and cannot have."""
+    wrong = []
+    for position, instr in enumerate(section.instrs):
+        if not isinstance(instr, Inner) or (instr.ahead, instr.early) == (0, 0):
+            continue
+        inner = next((s.instrs for s in program.sections if (s.loop, s.role) == (instr.loop, section.role)), ())
+        early = section.instrs[max(0, position - instr.early) : position]
+        if not 0 <= instr.ahead <= len(inner) or not 0 <= instr.early <= position:
+            wrong.append(f"loop {instr.loop} has no {instr.ahead} instructions, or {instr.early} before its run")
+        if stages_of(program, section.loop) > 1 or len({i.stage for i in inner}) < 2:
+            wrong.append(f"only a loop of several stages in one of one stage can be begun early, not loop {instr.loop}")
+        if any(isinstance(i, Inner) for i in (*early, *inner[: instr.ahead])):
+            wrong.append(f"a run of a loop cannot be begun with another loop in loop {instr.loop}")
+    return wrong
 
 
 def check_signals(program: SProgram, device: Device, findings: Findings) -> None:

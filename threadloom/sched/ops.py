@@ -167,10 +167,17 @@ class Fence:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """Run the section of loop `loop` here (every role runs its own part of it)."""
+    """Run the section of loop `loop` here (every role runs its own part of it).
+
+    With `early` or `ahead`, the loop's next run is begun in the first pass of this one that starts no instance: the
+    `early` instructions that stand directly before this one, and of the first `ahead` of the loop's section those of
+    stage 0. So a matrix unit gets the next tile's first product beside this tile's last (docs/sprogram.md, section 1).
+    """
 
     loop: int
     stage: int = 0
+    ahead: int = 0
+    early: int = 0
 
 
 Instr = Issue | Prefetch | Wait | Arrive | Fence | Inner

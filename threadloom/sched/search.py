@@ -21,6 +21,7 @@ from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
 from threadloom.machine.shares import shares
 from threadloom.sched import greedy
+from threadloom.sched.begin_ahead import begin_ahead, begin_in_turn
 from threadloom.sched.bounds import choose_slots
 from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
 from threadloom.sched.check import check
@@ -155,14 +156,16 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
     `scheduled` is left in that order, without what was refused.
     """
     for made in worth_simulating(scheduled):
-        made.simulated_ns = simulated_ns(made, _program(made, policy))
+        program = _program(made, policy)
+        made.simulated_ns = simulated_ns(made, program)
+        if math.isinf(made.simulated_ns):  # it deadlocks, as a loop begun too early does
+            made.simulated_ns = simulated_ns(made, begin_in_turn(program))
     scheduled.sort(key=lambda c: (c.simulated_ns == 0.0, _weighed(c, c.simulated_ns), _weighed(c, c.predicted_ns)))
     while scheduled:
-        program = _program(scheduled[0], policy)
-        findings = check(program, scheduled[0].context.device)
-        if not findings:
+        program, finding = _prove(scheduled[0], policy)
+        if program is not None:
             return program
-        rejected.append(Rejected(scheduled[0].partition, "unproved", str(findings[0])))
+        rejected.append(Rejected(scheduled[0].partition, "unproved", finding))
         del scheduled[0]
     return None
 
@@ -194,13 +197,23 @@ def one_after_the_other(problem: Problem) -> Modulo | None:
 
 def proved_program(made: Candidate, policy: str = "joint") -> SProgram | None:
     """The sProgram of a scheduled candidate, None where the checker refuses it."""
+    return _prove(made, policy)[0]
+
+
+def _prove(made: Candidate, policy: str | Scheduler) -> tuple[SProgram | None, str]:
+    """The candidate's sProgram, or None and what the checker has against it."""
     program = _program(made, policy)
-    return None if check(program, made.context.device) else program
+    findings = check(program, made.context.device)
+    if findings and (simple := begin_in_turn(program)) != program:
+        program, findings = simple, check(simple, made.context.device)
+    return (program, "") if not findings else (None, str(findings[0]))
 
 
 def _program(made: Candidate, policy: str | Scheduler) -> SProgram:
     prefetch, decisions = decide(made)
     program = program_of(made, _policy_name(made, policy), prefetch, decisions)
+    if made.grid.tiles > made.context.device.eu_count:  # an EU has a next tile
+        program = begin_ahead(program)
     return replace(program, predicted_ns=made.simulated_ns) if made.simulated_ns else program
 
 

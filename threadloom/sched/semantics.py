@@ -11,8 +11,8 @@ The checker and the simulator stand on it; it shares no code with the policies t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
@@ -168,25 +168,88 @@ def _stream(
 ) -> list[Step]:
     out: list[Step] = []
 
-    def visit(loop: int, run: int) -> None:
+    def begins(inner: Inner, run: int) -> bool:
+        """Whether run `run` of the inner loop begins the next one."""
+        counts = runs[inner.loop].counts
+        asked = inner.ahead + inner.early > 0
+        return asked and run + 1 < len(counts) and counts[run] > 0 and counts[run + 1] > 0
+
+    def done_early(before: Mapping[int, Inner], step: Step) -> bool:
+        return step.position in before and step.local > 0 and begins(before[step.position], step.running - 1)
+
+    def groups_ahead(inner: Inner, signal: str) -> int:
+        """How many groups of `signal` a run has that the run before it has begun."""
+        leading = sections[inner.loop, role].instrs[: inner.ahead]
+        return sum(isinstance(i, Issue) and i.stage == 0 and i.completes == signal for i in leading)
+
+    def behind(step: Step, inner: Inner) -> Step:
+        """The step after the next run was begun: groups of that run are younger than what a Wait counts."""
+        if not isinstance(step.instr, Wait) or kinds.get(step.instr.signal) not in GROUPS:
+            return step
+        pending = step.instr.pending + groups_ahead(inner, step.instr.signal)
+        return replace(step, instr=replace(step.instr, pending=pending))
+
+    def visit(loop: int, run: int, begun: int = 0, inner: Inner | None = None, early: Sequence[Step] = ()) -> None:
+        """`begun`: so many instructions of the first instance are done already; `inner`, `early`: what begins the next
+        run, if this one does."""
         section = sections.get((loop, role))
         if section is None or loop not in runs:
             return
         n, start = runs[loop].counts[run], runs[loop].starts[run]
+        before, ahead = early_instrs(section), 0
         for t in range(n + stages[loop] - 1):
-            for position, instr in enumerate(section.instrs):
+            order = range(len(section.instrs))
+            if t == n and inner is not None:
+                ahead, order = inner.ahead, begin_order(section, inner.ahead)
+            begun_inner: Inner | None = None  # an inner loop whose next run was begun in this pass
+            for at, position in enumerate(order):
+                instr = section.instrs[position]
                 i = t - instr.stage
-                active = 0 <= i < n
+                active, step = 0 <= i < n, Step(role, eu, loop, position, instr, i, start + i)
+                leads = t == n and instr.stage == 0 and position < ahead
+                if t == n and inner is not None and at == sum(x.stage > 0 for x in section.instrs[:ahead]):
+                    out.extend(early)
+                if begun_inner is not None or (t == n and inner is not None and position >= ahead):
+                    step = behind(step, begun_inner or inner)
                 if isinstance(instr, Inner):
-                    if active:
-                        visit(instr.loop, start + i)
+                    if active and visit_inner(section, step, n):
+                        begun_inner = instr
+                elif leads:
+                    out.append(replace(step, local=0))
+                elif (position < begun and (instr.stage, t) == (0, 0)) or done_early(before, step):
+                    continue
                 elif active:
-                    out.append(Step(role, eu, loop, position, instr, i, start + i))
+                    out.append(step)
                 elif isinstance(instr, Issue) and kinds.get(instr.completes) in GROUPS:
-                    out.append(Step(role, eu, loop, position, instr, i, start + i, active=False))
+                    out.append(replace(step, active=False))
+
+    def visit_inner(section: Section, at: Step, n: int) -> bool:
+        """Run the inner loop; whether its next run was begun."""
+        inner, run = at.instr, at.running
+        begun = inner.ahead if at.local > 0 and begins(inner, run - 1) else 0
+        following = at.local + 1 < n and begins(inner, run)
+        steps = [
+            replace(at, position=position, instr=section.instrs[position], local=at.local + 1, running=run + 1)
+            for position in range(at.position - inner.early, at.position)
+        ]
+        visit(inner.loop, run, begun, inner if following else None, steps)
+        return following
 
     visit(0, 0)
     return out
+
+
+def begin_order(section: Section, ahead: int) -> list[int]:
+    """Positions in the pass that begins the next run: of the leading ones the later stages first, whose results are
+    waited for sooner."""
+    leading = range(min(ahead, len(section.instrs)))
+    return sorted(leading, key=lambda at: section.instrs[at].stage == 0) + list(range(ahead, len(section.instrs)))
+
+
+def early_instrs(section: Section) -> dict[int, Inner]:
+    """Position of an instruction that may be done early -> the Inner that it is done early for."""
+    inner = [(at, i) for at, i in enumerate(section.instrs) if isinstance(i, Inner)]
+    return {position: i for at, i in inner for position in range(at - i.early, at)}
 
 
 def wait_target(step: Step, slots: int) -> int | None:

@@ -117,8 +117,8 @@ def _instr(instr: Instr) -> str:
             return f"arrive {signal}{_reason(reason)}"
         case Fence(buffer=buffer, before=before, after=after, reason=reason):
             return f"fence {buffer} {before} -> {after}{_reason(reason)}"
-        case Inner(loop=loop):
-            return f"run loop {loop}"
+        case Inner(loop=loop, ahead=ahead, early=early):
+            return f"run loop {loop}" + (f", {ahead} ahead, {early} early" if ahead or early else "")
 
 
 def _reason(r: Reason) -> str:
@@ -147,7 +147,7 @@ PREFETCH = re.compile(rf"prefetch {WORD} on {WORD}")
 WAIT = re.compile(rf"wait {WORD}(?:, {N} pending)?{REASON}")
 ARRIVE = re.compile(rf"arrive {WORD}{REASON}")
 FENCE = re.compile(rf"fence {WORD} {WORD} -> {WORD}{REASON}")
-RUN = re.compile(rf"run loop {N}")
+RUN = re.compile(rf"run loop {N}(?:, {N} ahead, {N} early)?")
 
 
 def parse(text: str, graph: TaskGraph, file: str = "<schedule>", after: TaskGraph | None = None) -> SProgram:
@@ -295,5 +295,5 @@ def _parse_instr(text: str, stage: int) -> Instr:
     if m := FENCE.fullmatch(text):
         return Fence(m[1], m[2], m[3], _make_reason(*m.groups()[3:]), stage)
     if m := RUN.fullmatch(text):
-        return Inner(int(m[1]), stage)
+        return Inner(int(m[1]), stage, int(m[2] or 0), int(m[3] or 0))
     raise ValueError("this is no instruction")

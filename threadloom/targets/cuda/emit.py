@@ -15,6 +15,7 @@ from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
 from threadloom.sched.semantics import Places as Whole
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
+from threadloom.targets.cuda.begin_ahead import begins_ahead, declare_next_slots
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, descriptor_name, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
@@ -355,13 +356,26 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: di
         walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"
     if not plan.program.partition.persistent:
         walk = "for (i32 tile = blockIdx.x; tile < tiles; tile = tiles)"  # one tile a block
+    ahead = begins_ahead(e.section(0)) is not None
+    if ahead:
+        e.begun, e.next_tile = scope.fresh("begun"), _next_tile(plan)
+        w.line(f"bool {e.begun} = false;  // whether the last tile has begun this one")
+    if ahead and role.kind == "worker":
+        e.homes = Homes.declare(plan, scope, role.name)  # what is begun ahead outlives its tile
     with w.block(walk):
         places.enter_tile(plan.loop(0), "tile", lambda: emit_ready_scalars(e, 0))
-        if role.kind == "worker":
+        if ahead:
+            declare_next_slots(e)
+        elif role.kind == "worker":
             e.homes = Homes.declare(plan, scope, role.name)
         e.tile_body()
     if any(plan.is_store_group(i.completes) for i in plan.issued.values()) and role.kind == "worker":
         w.line("if (lane == 0) store_wait_read<0>();  // the sources must outlive the stores' reads")
+
+
+def _next_tile(plan: KernelPlan) -> str:
+    """C expression of the number of the tile that this block does after this one."""
+    return "back_and_forth(round + 1)" if plan.program.partition.longest_first else "tile + (i32)gridDim.x"
 
 
 def _up(x: int, multiple: int) -> int:

@@ -7,11 +7,15 @@ counters, one per (loop, slots, stage); a skipped Issue into a group commits an 
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Role, Section, Wait, Why
+from threadloom.sched.semantics import begin_order, early_instrs
 from threadloom.targets.cuda import issue
+from threadloom.targets.cuda.begin_ahead import begin_next, begin_next_tile, begins_ahead, end_of_tile
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.places import Places
@@ -42,6 +46,10 @@ class RoleEmitter:
     scalars: dict[int, dict[str, Registers]] = field(default_factory=dict)  # stage -> rank-0 values of its instance
     ready: set[tuple[str, str]] = field(default_factory=set)  # (sTask, rank-0 value) written while the grid is walked
     kept: dict[tuple[int, int, int], str] = field(default_factory=dict)  # like rings, of tiles that a like loop made
+    begun: str = ""  # C name of: the last tile has begun this tile's run of the inner loop (Inner.ahead)
+    next_tile: str = ""  # C expression of the number of the tile after this one
+    begun_groups: int = 0  # products of the next tile that are in flight here
+    begun_results: list[str] = field(default_factory=list)  # the registers that they write
 
     @property
     def has_threads(self) -> bool:
@@ -123,9 +131,11 @@ class RoleEmitter:
         """Loop 0: what the role does for one tile of the grid."""
         loop = self.plan.loop(0)
         self.pass_over(loop, self.section(0), {0})
+        end_of_tile(self)
 
-    def run_loop(self, loop: Loop) -> None:
+    def run_loop(self, inner: Inner) -> None:
         """One run of a stream loop."""
+        loop = self.plan.loop(inner.loop)
         section, w = self.section(loop.id), self.scope.writer
         if not section.instrs:
             return
@@ -148,14 +158,16 @@ class RoleEmitter:
         with w.block(f"if ({count} > 0)"):
             for step in range(last - first):
                 w.note(f"prologue {step}")
-                self.ramp(loop, section, {s: str(step - (s - first)) for s in used if s - first <= step}, count)
+                begun = inner.ahead if step == 0 else 0
+                instances = {s: str(step - (s - first)) for s in used if s - first <= step}
+                self.ramp(loop, section, instances, count, begun=begun)
             instances = {s: t if s == first else f"{t} - {s - first}" for s in used}
             w.line(f"i32 {t} = {last - first};")
             self.steady_without_masks(loop, section, instances, t, count)
             w.note("steady state")
             with w.block(f"for (; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, instances)
-            self.epilogue(loop, section, used, count)
+            self.epilogue(loop, section, used, count, inner)
 
     def steady_without_masks(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
         """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
@@ -181,43 +193,62 @@ class RoleEmitter:
             i.stage == first or isinstance(i, Arrive) or _is_group_wait(i, {i.stage}, self.plan) for i in section.instrs
         )
 
-    def epilogue(self, loop: Loop, section: Section, used: list[int], count: str) -> None:
+    def epilogue(self, loop: Loop, section: Section, used: list[int], count: str, inner: Inner | None = None) -> None:
         first, last = used[0], used[-1]
         self.groups.clear()
         for step in range(last - first):
-            self.scope.writer.note(f"epilogue {step}")
+            begins = inner is not None and inner.ahead + inner.early > 0 and step == 0
+            self.scope.writer.note(f"epilogue {step}{', and the next tile begins' if begins else ''}")
             late = {s: f"{count} - {s - first - step}" for s in used if s - first > step}
             self.draining = True
-            self.ramp(loop, section, late, count)
+            self.ramp(loop, section, late, count, begins=inner if begins else None)
             self.draining = False
 
-    def ramp(self, loop: Loop, section: Section, instances: dict[int, str], count: str) -> None:
-        """One pass of prologue or epilogue: the stages in `instances` run, each for its own instance."""
+    def ramp(
+        self,
+        loop: Loop,
+        section: Section,
+        instances: dict[int, str],
+        count: str,
+        begun: int = 0,
+        begins: Inner | None = None,
+    ) -> None:
+        """One pass of prologue or epilogue: the stages in `instances` run, each for its own instance. Of stage 0 the
+        first `begun` instructions may have been done by the last tile; `begins`: some are done for the next."""
         guards = {s: None for s in instances}
         if self.plan.is_guarded(loop.id, self.role.name):
             # a run shorter than the pipeline: instances that do not exist are skipped
             guards = {s: f"{i} < {count}" if i.isdigit() else f"{i} >= 0" for s, i in instances.items()}
         with self.scope.writer.block(""):
-            self.instance_pass(loop, section, instances, {s: g for s, g in guards.items() if g})
+            self.instance_pass(loop, section, instances, {s: g for s, g in guards.items() if g}, begun, begins)
 
     def instance_pass(
-        self, loop: Loop, section: Section, instances: dict[int, str], guards: dict[int, str] | None = None
+        self,
+        loop: Loop,
+        section: Section,
+        instances: dict[int, str],
+        guards: dict[int, str] | None = None,
+        begun: int = 0,
+        begins: Inner | None = None,
     ) -> None:
         """One pass through the loop's body; what it declares is gone afterwards."""
         outside, names = dict(self.scope.registers), set(self.scope.names)
-        self._instance_pass(loop, section, instances, guards)
+        for stage, instance in instances.items():
+            self.places.enter_instance(loop, instance, stage)
+        self.pass_over(loop, section, set(instances), guards or {}, begun, begins)
         self.scope.registers = outside
         self.scope.names.clear()
         self.scope.names.update(names)
 
-    def _instance_pass(
-        self, loop: Loop, section: Section, instances: dict[int, str], guards: dict[int, str] | None
+    def pass_over(
+        self,
+        loop: Loop,
+        section: Section,
+        active: set[int],
+        guards: dict[int, str] | None = None,
+        begun: int = 0,
+        begins: Inner | None = None,
     ) -> None:
-        for stage, instance in instances.items():
-            self.places.enter_instance(loop, instance, stage)
-        self.pass_over(loop, section, set(instances), guards or {})
-
-    def pass_over(self, loop: Loop, section: Section, active: set[int], guards: dict[int, str] | None = None) -> None:
         """All instructions of the stages in `active`, once."""
         for stage in sorted(active):
             self.scope.places = self.places.at(stage)
@@ -226,30 +257,46 @@ class RoleEmitter:
         self.body_mark = self.scope.writer.mark()
         self.expected.clear()
         self.in_flight = math.inf
-        for position, instr in enumerate(join_group_waits(section.instrs, active, self.plan)):
-            self.position = position
-            if instr.stage in active:
-                self.scope.places = self.places.at(instr.stage)
-                self.scope.registers.update(own[instr.stage])
-                guard = (guards or {}).get(instr.stage)
-                if guard and not _is_group_wait(instr, {instr.stage}, self.plan):  # a wait too many is harmless
-                    with self.scope.writer.block(f"if ({guard})"):
-                        self.instruction(loop, instr, section.instrs)
-                else:
-                    self.instruction(loop, instr, section.instrs)
-            elif isinstance(instr, Issue) and self.plan.is_group(instr.completes):
-                if self.draining:
-                    self.groups.append(False)
-                else:
-                    self.commit("an empty group keeps the count")
-            elif isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
-                self.scope.writer.line("if (lane == 0) store_commit();  // an empty group keeps the count")
+        joined = list(enumerate(join_group_waits(section.instrs, active, self.plan)))
+        instrs, ahead = joined, begins.ahead if begins is not None else 0
+        if begins is not None:
+            instrs = [joined[at] for at in begin_order(section, ahead)]
+        begin_at = next((at for at, i in instrs if i.stage == 0 or at >= ahead), -1) if begins is not None else -1
+        early = early_instrs(section) if begins_ahead(section) else {}
+        for done, some in groupby(instrs, lambda x: x[0] in early or (x[1].stage == 0 and x[0] < begun)):
+            with self.scope.writer.block(f"if (!{self.begun})") if done else nullcontext():
+                for self.position, instr in some:
+                    if self.position == begin_at:
+                        begin_next_tile(self, begins)
+                    if instr.stage == 0 and self.position < ahead:
+                        begin_next(self, loop, instr, section.instrs)
+                    elif instr.stage in active:
+                        self.scope.places = self.places.at(instr.stage)
+                        self.scope.registers.update(own[instr.stage])
+                        self.guarded(loop, instr, section.instrs, (guards or {}).get(instr.stage))
+                    else:
+                        self.skipped(instr)
         for (at, _, stage), ring in (*self.rings.items(), *self.kept.items()):
             if at == loop.id and stage in active:
                 guard = (guards or {}).get(stage)
                 self.scope.writer.line(f"{f'if ({guard}) ' if guard else ''}{ring}.advance();")
 
     # ------------------------------------------------------------ instructions
+
+    def guarded(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...], guard: str | None) -> None:
+        harmless = _is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
+        with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
+            self.instruction(loop, instr, instrs)
+
+    def skipped(self, instr: Instr) -> None:
+        """An instruction whose instance does not exist: its group does."""
+        if isinstance(instr, Issue) and self.plan.is_group(instr.completes):
+            if self.draining:
+                self.groups.append(False)
+            else:
+                self.commit("an empty group keeps the count")
+        elif isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
+            self.scope.writer.line("if (lane == 0) store_commit();  // an empty group keeps the count")
 
     def instruction(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...]) -> None:
         timed = isinstance(instr, Wait) or (
@@ -275,7 +322,7 @@ class RoleEmitter:
                 self.fence(instr)
             case Inner():
                 with self.places.inside(instr.stage):
-                    self.run_loop(self.plan.loop(instr.loop))
+                    self.run_loop(instr)
                 self.in_flight = math.inf
 
     def wait(self, loop: Loop, instr: Wait) -> None:
@@ -286,8 +333,9 @@ class RoleEmitter:
             w.line("__syncwarp();")
             return
         if signal.kind is not Completion.MBARRIER:
-            recent = self.groups[-instr.pending :] if self.draining and instr.pending else []
-            pending = instr.pending - recent.count(False)
+            younger = instr.pending + self.begun_groups
+            recent = self.groups[-younger:] if self.draining and younger else []
+            pending = younger - recent.count(False)
             if self.in_flight > pending:
                 w.line(f"mma_wait<{pending}>();  // {why}")
                 self.in_flight = pending
