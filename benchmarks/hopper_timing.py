@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 import torch
 
 from threadloom.machine.devices import device as find_device
+from threadloom.sched.begin_ahead import begin_in_turn
 from threadloom.sched.ops import Partition
 from threadloom.sched.partition import partitions
-from threadloom.sched.search import context_of, graphs_of, plan, proved_program
+from threadloom.sched.reuse import key_of, recipe_from_text, remake
+from threadloom.sched.search import Outcome, context_of, graphs_of, plan, proved_program
+from threadloom.sched.shipped import shipped
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.tile.ops import Kernel
 
+IN_TURN, SHIPPED = "-turn", "shipped"
 WATCHDOG = ("LOOM_WATCHDOG=20000000",)
 
 
@@ -31,8 +35,8 @@ def device_tensor(t: torch.Tensor) -> DeviceTensor:
 @dataclass(frozen=True, slots=True)
 class Job:
     """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2",
-    of blocks that share an SM "m1w1@8-direct" (machine/shares.py);
-    `policy`: of the search."""
+    of blocks that share an SM "m1w1@8-direct" (machine/shares.py), with one tile begun after the other
+    "m128n128w2-turn", or "shipped" for the plan that comes with the package; `policy`: of the search."""
 
     kernel: Kernel
     dims: tuple[tuple[str, int], ...]
@@ -54,11 +58,14 @@ def make(job: Job) -> Made:
     start = time.time()
     dims, given = dict(job.dims), dict(job.given)
     try:
-        tiles, _, share = job.tiles.partition("@")
+        tiles, _, share = job.tiles.removesuffix(IN_TURN).partition("@")
         device = f"h200/{share}" if share else "h200"
-        only = find_partition(job.kernel, dims, tiles, device) if tiles else None
-        outcome = plan(job.kernel, dims, device, job.policy, only=only)
-        program = outcome.best
+        if tiles == SHIPPED:
+            outcome = shipped_plan(job.kernel, dims)
+        else:
+            only = find_partition(job.kernel, dims, tiles, device) if tiles else None
+            outcome = plan(job.kernel, dims, device, job.policy, only=only)
+        program = begin_in_turn(outcome.best) if job.tiles.endswith(IN_TURN) else outcome.best
         if job.rank:
             if job.rank >= len(outcome.candidates):
                 return Made(None, "", "no such plan")
@@ -77,6 +84,15 @@ def make(job: Job) -> Made:
         f"regs {c.registers} spill {c.spill_bytes} serialised {c.serialised} "
         f"smem {made.source.shared_bytes} plan {planned - start:.1f}s compile {time.time() - planned:.1f}s",
     )
+
+
+def shipped_plan(kernel: Kernel, dims: dict[str, int]) -> Outcome:
+    """The plan that comes with the package for these extents, made again as a call would."""
+    device = find_device("h200")
+    stored = shipped(device.name).plan(key_of(kernel, dims, device))
+    if stored is None:
+        raise ValueError("no plan comes with the package")
+    return remake(kernel, dims, device, recipe_from_text(stored.plan))
 
 
 def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str, device: str = "h200") -> Partition:
@@ -127,7 +143,7 @@ class Case:
             return {"ours": Job(**base, defines=WATCHDOG)}
         named = {f"ours.{k}" if k else "ours": Job(**base, rank=k) for k in range(top)}
         named |= {f"ours.{policy}": Job(**base, policy=policy) for policy in self.policies}
-        return named | {f"ours.{t}": Job(**base, tiles=t) for t in (*self.tiles, *tiles)}
+        return named | {f"ours.{t}": Job(**base, tiles=t) for t in (SHIPPED, *self.tiles, *tiles)}
 
 
 def launch(made: CudaKernel, case: Case, number: int) -> None:
