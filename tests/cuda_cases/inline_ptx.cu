@@ -18,7 +18,9 @@ __global__ void kernel(unsigned* u, unsigned long long* l, float* f, const unsig
   u[320 + t] = r;
   asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(r) : "r"(x), "r"(t), "r"(0xffu));
   u[384 + t] = r;
-  r = x;
+  unsigned short low;
+  asm("mov.u16 %0, %1;" : "=h"(low) : "h"((unsigned short)x));
+  r = (x & 0xffff0000u) | low;
   asm("shr.u32 %0, %0, %1;" : "+r"(r) : "r"(t));
   u[448 + t] = r;
   asm("mul.wide.u32 %0, %1, %2;" : "=l"(l[t]) : "r"(x), "r"(x));

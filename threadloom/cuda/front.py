@@ -194,17 +194,18 @@ def change_user_text(preprocessed: bytes, change: Callable[[bytes], bytes]) -> b
 
 _UNREADABLE = re.compile(r"invalid (?:output|input) constraint|expected expression")
 _FLOAT_CONSTRAINT = re.compile(rb'"([=+]?)[fd]"(?=\s*\()')
+_SHORT_CONSTRAINT = re.compile(rb'"([=+]?)h"(?=\s*\()')
 _SPACED_LAUNCH = re.compile(rb"<<[ \t]+<(?!<)|<[ \t]+<<|>>[ \t]+>(?!>)|>[ \t]+>>")
 
 
 def _readable(text: bytes) -> bytes:
     fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
-    return _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed) if b"asm" in text else fixed
+    return _SHORT_CONSTRAINT.sub(rb'"\1r"', _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed)) if b"asm" in text else fixed
 
 
 @contextmanager
 def clang_readable(path: str) -> Iterator[tuple[str, list[str]]]:
-    """nvcc reads `<< <` as `<<<`, clang does not; PTX's asm constraints "f" and "d" mean other registers here ("x").
+    """nvcc reads `<< <` as `<<<`, clang does not; PTX's asm constraints "f", "d" and "h" mean other registers here ("x", "r").
     A source that has either is compiled as a copy with that changed.
 
     Yields the file to compile and the flags that keep its #includes and line numbers right.

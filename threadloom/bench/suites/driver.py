@@ -103,7 +103,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
 
 _NOT_OPENED = re.compile(
     r"(?i)(?:fail(?:ed)? to|can ?not|can't|could not|unable to|error) (?:open|load|read|find)|(?:not|be) opened"
-    r"|no such file|not find a sub-directory"
+    r"|no such file|not find a sub-directory|need to set environment variable"
 )
 
 
