@@ -111,9 +111,9 @@ def numbers(count: int, low: float, high: float) -> Maker:
 
 
 def cities(path: Path) -> None:
-    """2^21 lines of latitude and longitude, degrees."""
+    """2^21 lines of latitude and longitude, degrees; no two on opposite sides, for which geodesic's iteration never ends."""
     rng = _rng("cities")
-    rows = np.stack([rng.uniform(-90, 90, 1 << 21), rng.uniform(-180, 180, 1 << 21)], axis=1)
+    rows = np.stack([rng.uniform(-60, 75, 1 << 21), rng.uniform(-75, 75, 1 << 21)], axis=1)
     np.savetxt(path, rows, fmt="%.4f")
 
 
@@ -136,6 +136,20 @@ def classified_rows(path: Path) -> None:
         label = 1 if values @ direction[present] > 0 else -1
         lines.append(f"{label:+d} " + " ".join(f"{i + 1}:{v:.5f}" for i, v in zip(present, values, strict=True)))
     path.write_text("\n".join(lines) + "\n")
+
+
+def events(path: Path) -> None:
+    """gmm: a line of names, then 4096 points of 4 dimensions around 4 centres."""
+    rng = _rng("events")
+    points = rng.normal(size=(4096, 4)) + 12 * rng.integers(0, 4, (4096, 1))
+    np.savetxt(path, points, fmt="%.5f", delimiter=",", header="a,b,c,d", comments="")
+
+
+def trials(path: Path) -> None:
+    """gibbs: counts and exposures of 2000 units."""
+    rng = _rng("trials")
+    exposure = rng.uniform(0.5, 2, 2000)
+    np.savetxt(path, np.stack([rng.poisson(3 * exposure), exposure], axis=1), fmt=["%d", "%.4f"])
 
 
 def lattice_size(path: Path) -> None:
@@ -168,6 +182,8 @@ INPUTS: dict[str, dict[str, Maker]] = {
     "gd": {"gisette_scale": classified_rows},
     "ge-spmm": {"data/snap/amazon0302/amazon0302.mtx": sparse_matrix},
     "geodesic": {"../geodesic-sycl/locations.txt": cities},
+    "gibbs": {"data.csv": trials},
+    "gmm": {"data.csv": events},
     "graphB+": {"graph.csv": signed_edges},
     "haversine": {"../geodesic-cuda/locations.txt": cities},
     "hbc": {"graphs/breast_coexpress.txt": edge_list},
