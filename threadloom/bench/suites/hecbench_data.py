@@ -111,7 +111,7 @@ def numbers(count: int, low: float, high: float) -> Maker:
 
 
 def cities(path: Path) -> None:
-    """2^21 lines of latitude and longitude, degrees; no two on opposite sides, for which geodesic's iteration never ends."""
+    """2^21 lines of latitude and longitude, degrees; no two on opposite sides: geodesic's iteration would not end."""
     rng = _rng("cities")
     rows = np.stack([rng.uniform(-60, 75, 1 << 21), rng.uniform(-75, 75, 1 << 21)], axis=1)
     np.savetxt(path, rows, fmt="%.4f")
