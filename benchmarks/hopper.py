@@ -185,7 +185,7 @@ def row_cases() -> list[Case]:
         peers = {"copy": lambda i: copies[i % 3].copy_(sets[i % 3]["x"])}
         return Case(
             f"{name} {rows}x{columns}", kernel, sets, scalars, reference, peers, 4.0 * rows * columns, True, repeats,
-            tiles=(*direct, "m2w1@3-direct", "m8w2", "m2w1@3"),
+            tiles=(*direct, "m2w1@3-direct", "m8w2", "m2w1@3", "m2w1@3-once", "m1w1@4-once"),
         )  # fmt: skip
 
     small = [case(name, *shape) for name in operators for shape in ((33, 80), (3, 1000), (33, 229))]

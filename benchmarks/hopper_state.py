@@ -136,7 +136,10 @@ def decode_cases() -> list[Case]:
         weights = torch.softmax(torch.einsum("bhgd,bhsnd->bhsgn", s["q"].double(), k) * D**-0.5, -1)
         return torch.einsum("bhsgn,bhsnd->bhsgd", weights, v)
 
-    def case(B: int, S: int, H: int, HKV: int, D: int, splits: int, repeats: int = 0, sets: int = 1) -> Case:
+    def case(
+        B: int, S: int, H: int, HKV: int, D: int, splits: int, repeats: int = 0, sets: int = 1,
+        tiles: tuple[str, ...] = (),
+    ) -> Case:  # fmt: skip
         made = []
         for _ in range(sets):
             q = torch.randn(B, HKV, H // HKV, D, device="cuda").bfloat16()
@@ -168,9 +171,12 @@ def decode_cases() -> list[Case]:
                 return torch.nn.functional.scaled_dot_product_attention(q, s["k"], s["v"], enable_gqa=True)
 
         peers["cudnn"] = cudnn
-        return Case(label, kernel, made, scalars, parts, peers, moved, True, repeats, output="part")
+        return Case(label, kernel, made, scalars, parts, peers, moved, True, repeats, output="part", tiles=tiles)
 
+    once = ("n64w1@2-once", "n32w1@2-once", "n64w1@2")
+    in_parts = tuple(f"n64w1x{n}@2{end}" for n in (4, 8, 16) for end in ("", "-once"))
     return [
         case(2, 512, 16, 4, 128, 2), case(1, 8192, 32, 8, 128, 16, repeats=16, sets=8),
-        case(32, 8192, 32, 8, 128, 1, repeats=4, sets=2), case(32, 8192, 32, 8, 128, 2, repeats=4, sets=2),
+        case(32, 8192, 32, 8, 128, 1, repeats=4, sets=2, tiles=in_parts),
+        case(32, 8192, 32, 8, 128, 2, repeats=4, sets=2), case(32, 8192, 32, 8, 128, 8, repeats=4, sets=2, tiles=once),
     ]  # fmt: skip

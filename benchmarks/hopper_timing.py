@@ -7,7 +7,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -21,7 +21,7 @@ from threadloom.sched.shipped import shipped
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.tile.ops import Kernel
 
-IN_TURN, SHIPPED = "-turn", "shipped"
+IN_TURN, ONCE, SHIPPED = "-turn", "-once", "shipped"
 WATCHDOG = ("LOOM_WATCHDOG=20000000",)
 
 
@@ -36,7 +36,8 @@ def device_tensor(t: torch.Tensor) -> DeviceTensor:
 class Job:
     """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2",
     of blocks that share an SM "m1w1@8-direct" (machine/shares.py), with one tile begun after the other
-    "m128n128w2-turn", or "shipped" for the plan that comes with the package; `policy`: of the search."""
+    "m128n128w2-turn", with a block for each tile "n64w1@2-once", with a reduction in parts "n64w1x8@2", or "shipped"
+    for the plan that comes with the package; `policy`: of the search."""
 
     kernel: Kernel
     dims: tuple[tuple[str, int], ...]
@@ -58,12 +59,13 @@ def make(job: Job) -> Made:
     start = time.time()
     dims, given = dict(job.dims), dict(job.given)
     try:
-        tiles, _, share = job.tiles.removesuffix(IN_TURN).partition("@")
+        tiles, _, share = job.tiles.removesuffix(IN_TURN).removesuffix(ONCE).partition("@")
         device = f"h200/{share}" if share else "h200"
         if tiles == SHIPPED:
             outcome = shipped_plan(job.kernel, dims)
         else:
             only = find_partition(job.kernel, dims, tiles, device) if tiles else None
+            only = replace(only, persistent=False) if job.tiles.endswith(ONCE) else only
             outcome = plan(job.kernel, dims, device, job.policy, only=only)
         program = begin_in_turn(outcome.best) if job.tiles.endswith(IN_TURN) else outcome.best
         if job.rank:
@@ -97,13 +99,13 @@ def shipped_plan(kernel: Kernel, dims: dict[str, int]) -> Outcome:
 
 def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str, device: str = "h200") -> Partition:
     wanted = {a: int(n) for a, n in re.findall(r"([a-v]+)(\d+)", tiles)}
-    workers = int(re.search(r"w(\d+)$", tiles).group(1))
+    workers, splits = re.search(r"w(\d+)(?:x(\d+))?$", tiles).groups()
     machine = find_device(device)
     for _, graph in graphs_of(kernel, None, machine):
         context = context_of(graph, dims, machine)
         for p in partitions(graph, context.whole, machine):
-            if {t.axis: t.extent for t in p.tiles} == wanted and p.workers == workers:
-                return p
+            if {t.axis: t.extent for t in p.tiles} == wanted and p.workers == int(workers):
+                return replace(p, splits=int(splits or 1))
     raise ValueError(f"no partition {tiles}")
 
 

@@ -113,6 +113,7 @@ MEMORIES = (
 
 FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("bulk_copy_align_bytes", 16),
+    ("bulk_copy_rank", 5),  # dimensions of a tensor map
     ("threads_per_worker", 128),
     ("dot_rows", 64),  # rows of one matrix instruction: what a worker owns comes in multiples of it
     ("dot_columns", 8),

@@ -15,7 +15,7 @@ from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
-from threadloom.tile.ops import Dim, Dot, Load, Subscript
+from threadloom.tile.ops import Dim, Dot, Load, Store, Subscript
 from threadloom.tile.uses import summed_axes
 
 NO_UNIT = slug("no-unit-for-task", "no specialised unit of the device can run a task of the kernel")
@@ -204,8 +204,9 @@ def _score(
         case Kind.LOAD | Kind.GATHER:
             if method not in _LOAD_ORDER or not (seu.rate("bytes.load") or seu.rate("bytes.pack")):
                 return 0.0
+            loads = [o for o in task.ops if isinstance(o, Load)]
             if method is Method.BULK_COPY and not all(
-                strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) for o in task.ops if isinstance(o, Load)
+                strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) and _has_rank(o, device) for o in loads
             ):
                 return 0.0
             if seu.is_async and any(o.result.type.dtype.bits < 8 for o in task.ops if isinstance(o, Load)):
@@ -217,13 +218,19 @@ def _score(
             if not seu.rate("bytes.store"):
                 return 0.0
             if method is Method.BULK_COPY:
-                return 2.0 if bulk_storable(task, graph, strides_ok, sizes) else 0.0
+                fits = all(_has_rank(o, device) for o in task.ops if isinstance(o, Store))
+                return 2.0 if fits and bulk_storable(task, graph, strides_ok, sizes) else 0.0
             return 1.0 if method is Method.LOAD_STORE else 0.0
         case Kind.DOT:
             rates = [seu.rate(f"mac.{o.a.type.dtype.name}") for o in task.ops if isinstance(o, Dot)]
             return 0.0 if None in rates else min(rates)
         case _:
             return 1.0
+
+
+def _has_rank(op: Load | Store, device: Device) -> bool:
+    """Whether a copy engine can describe the tensor."""
+    return len(op.subscripts) <= int(device.fact("bulk_copy_rank", len(op.subscripts)))
 
 
 def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], sizes: Sizes) -> bool:

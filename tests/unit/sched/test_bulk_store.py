@@ -82,3 +82,20 @@ def test_columns_and_half_bytes_are_brought_by_threads():
     methods = loads_of(w4_matmul, w4_matmul.SHAPE)
     assert Method.BULK_COPY not in (methods["load_scales"], methods["load_w"])
     assert methods["load_a"] is Method.BULK_COPY  # begins at multiples of the group's 128 elements
+
+
+@tl.kernel
+def six_dimensions(
+    x: tl.Tensor["A", "B", "C", "E", "M", "N", tl.f32],
+) -> tl.Tensor["A", "B", "C", "E", "M", "N", tl.f32]:
+    for a, b, c, e, m in tl.grid(tl.each("A"), tl.each("B"), tl.each("C"), tl.each("E"), "M"):
+        n = tl.axis("N")
+        out[a, b, c, e, m, n] = x[a, b, c, e, m, n] * 2.0
+
+
+def test_a_tensor_map_has_five_dimensions():
+    """Parts of a split reduction over a tensor of five have six: threads load them."""
+    dims = {"A": 2, "B": 2, "C": 2, "E": 2, "M": 64, "N": 64}
+    program = plan(six_dimensions.tile(), dims, "h200/2").best
+    loads = [i for s in program.sections for i in s.instrs if isinstance(i, Issue) and i.task.startswith("load")]
+    assert loads and all(i.method is not Method.BULK_COPY for i in loads)
