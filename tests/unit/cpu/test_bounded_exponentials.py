@@ -55,7 +55,7 @@ def test_the_upper_limit_is_left_out():
     def comparisons(call) -> int:
         schedule = plain_schedule(call.kernel)
         target = host_target()
-        return print_module(lower(schedule, form_for(schedule, call.arrays, call.dims), target)[1]).count("fcmp ogt")
+        return print_module(lower(schedule, form_for(schedule, call.arrays, call.dims), target)[1]).count("fcmp")
 
     if host_target().avx512:
         pytest.skip("AVX-512 has an instruction for exponents, without limits")

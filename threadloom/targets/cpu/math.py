@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from threadloom.errors import InternalError
 from threadloom.par.builder import Builder
-from threadloom.par.constants import Number, const, float_text
+from threadloom.par.constants import Number, const, float_text, vector_const
 from threadloom.par.ops import F32, F64, I32, I64, Attrs, Const, Float, Int, Operand, Type, Vector
 
 
@@ -55,6 +55,14 @@ EXP2_FRACTION_F32 = (
     0.6931512951850891, 0.24016444385051727, 0.05579991266131401, 0.009017028845846653, 0.001867130515165627,
 )  # fmt: skip
 REDUCE_BY_FLOOR, CURRENT_ROUNDING = 0x09, 4  # operands of AVX-512 intrinsics: x - floor(x); rounding as the CPU is set
+# 2**r - 1 on [-1/16, 1/16], from r: relative error 2.7e-8; the same of e**r - 1 on [-ln 2 / 16, ln 2 / 16]
+EXP2_EIGHTH_F32 = (0.6931472420692444, 0.2402576357126236, 0.0554962232708931)
+EXP_EIGHTH_F32 = (1.0, 0.5000647902488708, 0.16664297878742218)
+# Bits of 2**(j / 8), less j << 20: adding (8 k + j) << 20 gives those of 2**(k + j / 8).
+EIGHTHS = (
+    0x3F800000, 0x3F8B95C2 - (1 << 20), 0x3F9837F0 - (2 << 20), 0x3FA5FED7 - (3 << 20),
+    0x3FB504F3 - (4 << 20), 0x3FC5672A - (5 << 20), 0x3FD744FD - (6 << 20), 0x3FEAC0C7 - (7 << 20),
+)  # fmt: skip
 # e**r - 1 on [-ln 2 / 2, ln 2 / 2], from r: the polynomial of 2**r in another unit
 EXP_F32 = tuple(coefficient / LN_2 ** (power + 1) for power, coefficient in enumerate(EXP2_F32))
 # (log(1 + f) - f + f**2 / 2) / f**3 on [sqrt 1/2 - 1, sqrt 2 - 1]: relative error of the log 3.1e-8
@@ -86,18 +94,20 @@ LOG_F64 = tuple(2.0 / (2 * k + 1) for k in range(12))  # log((1+s)/(1-s)) / s in
 
 
 class VectorMath:
-    """Builds one function's arithmetic on operands of one type, scalar or vector. `avx512`: vectors of 16 floats may
-    use AVX-512's own instructions. `at_most_zero`: the argument is known to be that (or NaN)."""
+    """Builds one function's arithmetic on operands of one type, scalar or vector. `extension`: instructions of x86 that
+    exponentials may use: "avx512" on vectors of 16 floats, "avx2" on vectors of 8. `at_most_zero`: the argument is
+    known to be that (or NaN)."""
 
-    def __init__(self, builder: Builder, type_: Type, avx512: bool = False, at_most_zero: bool = False):
+    def __init__(self, builder: Builder, type_: Type, extension: str = "", at_most_zero: bool = False):
         self.b, self.type, self.at_most_zero = builder, type_, at_most_zero
         scalar = type_.element if isinstance(type_, Vector) else type_
         if not isinstance(scalar, Float) or scalar not in FORMATS:
             raise InternalError(f"no vector math on {type_!r}")
         self.format = FORMATS[scalar]
         self.int_type = _with_element(type_, self.format.bits)
-        wide = isinstance(type_, Vector) and type_.lanes == 16 and scalar == F32
-        self.scales = avx512 and wide  # there are instructions that split off fractions and scale by powers of two
+        lanes = type_.lanes if isinstance(type_, Vector) and scalar == F32 else 1
+        # there are instructions that split off fractions and scale by powers of two; one that looks up words
+        self.scales, self.looks_up = (extension, lanes) == ("avx512", 16), (extension, lanes) == ("avx2", 8)
 
     # ------------------------------------------------------------ pieces
 
@@ -150,6 +160,8 @@ class VectorMath:
     def exp2(self, x: Operand) -> Operand:
         if self.scales:
             return self._exp2_by_scale(x)
+        if self.looks_up:
+            return self._exp2_by_table(x)
         x = self.clamped_exponent(x)
         whole, bits = self.round_to_int(x)
         part = self.b.fsub(x, whole)
@@ -178,13 +190,49 @@ class VectorMath:
         power = self.polynomial(self.b.fadd(fraction, error), (1.0, *EXP2_FRACTION_F32))
         return self._x86("llvm.x86.avx512.mask.scalef.ps.512", (power, t, *self._all_lanes()))
 
+    def _exp2_by_table(self, x: Operand) -> Operand:
+        """2**(n / 8) * 2**r with n = round(8 x), r = x - n / 8: so small an r needs a polynomial of degree 3 only."""
+        x = self.at_least(x, self._least_exponent())
+        x = x if self.at_most_zero else self.at_most(x, self.format.bias + 1)
+        magic = self.number(self.format.magic / 8)
+        shifted = self.b.fadd(x, magic)
+        part = self.b.fsub(x, self.b.fsub(shifted, magic))
+        return self._times_eighths(part, EXP2_EIGHTH_F32, shifted)
+
+    def _exp_by_table(self, x: Operand) -> Operand:
+        """e**x likewise, n = round(8 x / ln 2); at the bounds of x the result is 0 and infinity."""
+        x = self.at_least(x, self._least_exponent() * LN_2)
+        x = x if self.at_most_zero else self.at_most(x, EXP_RANGE[F32][1] + 0.01)
+        magic = self.number(self.format.magic)
+        shifted = self.b.fma(x, 8 * LOG2_E, magic)
+        whole = self.b.fsub(shifted, magic)
+        part = self.b.fma(whole, -LN_2_HIGH[F32] / 8, x)
+        part = self.b.fma(whole, -LN_2_LOW[F32] / 8, part)
+        return self._times_eighths(part, EXP_EIGHTH_F32, shifted)
+
+    def _least_exponent(self) -> float:
+        """Where the factor of `_times_eighths` is 0."""
+        return -self.format.bias if self.at_most_zero else 1 - self.format.bias
+
+    def _times_eighths(self, part: Operand, coefficients: Sequence[float], shifted: Operand) -> Operand:
+        """The polynomial times 2**(n / 8), n in the low bits of `shifted`. What may be beyond 2**127 is made of factors
+        2**(n / 8 - 1) and 2, so that none is out of range; then results below 2**-125, else those below 2**-126, err by
+        up to the smallest normal number."""
+        halves = 0 if self.at_most_zero else 1
+        table = [bits - (halves << self.format.mantissa) for bits in EIGHTHS]
+        bits = self.b.cast("bitcast", shifted, self.int_type)
+        found = self._x86("llvm.x86.avx2.permd", (vector_const(I32, table), bits), self.int_type)
+        factor = self.b.add(found, self.b.shl(bits, self.format.mantissa - 3))
+        power = self.polynomial(part, [c * 2.0**halves for c in (1.0, *coefficients)])
+        return self.b.fmul(power, self.b.cast("bitcast", factor, self.type))
+
     def _all_lanes(self) -> tuple[Operand, ...]:
         """The pass-through value, the mask and the rounding mode of an AVX-512 intrinsic that does every lane."""
         lanes = self.type.lanes if isinstance(self.type, Vector) else 1
         return Const(self.type, "poison"), const(Int(lanes), -1), const(I32, CURRENT_ROUNDING)
 
-    def _x86(self, name: str, operands: tuple[Operand, ...]) -> Operand:
-        made = self.b.leaf("call", operands, self.type, Attrs(callee=name), "part")
+    def _x86(self, name: str, operands: tuple[Operand, ...], type_: Type | None = None) -> Operand:
+        made = self.b.leaf("call", operands, type_ or self.type, Attrs(callee=name), "part")
         if made is None:
             raise InternalError(f"{name} has no result")
         return made
@@ -194,6 +242,8 @@ class VectorMath:
         replaced afterwards."""
         if self.scales:
             return self._exp_by_scale(x)
+        if self.looks_up:
+            return self._exp_by_table(x)
         b, form = self.b, self.format
         shifted = b.fma(x, LOG2_E, self.number(form.magic))
         whole = b.fsub(shifted, self.number(form.magic))
@@ -346,7 +396,7 @@ FUNCTIONS: dict[str, Callable[[VectorMath, Operand], Operand]] = {
 }
 
 
-def math_function(b: Builder, name: str, x: Operand, avx512: bool = False, at_most_zero: bool = False) -> Operand:
+def math_function(b: Builder, name: str, x: Operand, extension: str = "", at_most_zero: bool = False) -> Operand:
     """`name` (a key of FUNCTIONS) of a scalar or vector of f32 or f64. `at_most_zero`: x is known to be that, or NaN;
     only exp and exp2 make use of it."""
-    return FUNCTIONS[name](VectorMath(b, x.type, avx512, at_most_zero and name in ("exp", "exp2")), x)
+    return FUNCTIONS[name](VectorMath(b, x.type, extension, at_most_zero and name in ("exp", "exp2")), x)

@@ -42,6 +42,14 @@ class Target:
         return self.avx512 and "bf16" in self.tile_dtypes
 
     @property
+    def extension(self) -> str:
+        """The instructions of x86 that exponentials may use: "avx512", "avx2" or none. Vectors of 32 bytes are taken
+        only where there is AVX2 (`machine/cpu.py`)."""
+        if self.avx512:
+            return "avx512"
+        return "avx2" if (self.vector_bytes, self.vector_registers) == (32, 16) else ""
+
+    @property
     def lanes(self) -> int:
         """f32 elements of a vector: every vector loop advances by this many elements, whatever their type."""
         return self.vector_bytes // 4

@@ -68,7 +68,7 @@ def broadcast(b: Builder, value: Register, lanes: int) -> Register:
 
 
 def elementwise(
-    b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype, avx512: bool = False,
+    b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype, extension: str = "",
     at_most_zero: bool = False,
 ) -> Register:  # fmt: skip
     """`fn` of `args` (already as wide as one another, or Series and scalars), whose dtypes are `dtypes`.
@@ -82,7 +82,7 @@ def elementwise(
     operand_dtype = dtypes[-1]
     if operand_dtype.is_float:
         known = at_most_zero and fn in FUNCTIONS
-        made = math_function(b, fn, operands[0], avx512, True) if known else _float(b, fn, operands, avx512)
+        made = math_function(b, fn, operands[0], extension, True) if known else _float(b, fn, operands, extension)
         return (
             made
             if fn in _EXACT or element_of(made.type) == register_type(dtypes[0]) == F64
@@ -138,9 +138,9 @@ def compare_series(b: Builder, relation: str, limit: Operand, step: int, lanes: 
     return b.icmp(_INT_PREDICATES[relation], counts, narrow)
 
 
-def _float(b: Builder, fn: str, x: list[Operand], avx512: bool) -> Operand:
+def _float(b: Builder, fn: str, x: list[Operand], extension: str) -> Operand:
     if fn in FUNCTIONS:
-        return math_function(b, fn, x[0], avx512)
+        return math_function(b, fn, x[0], extension)
     if fn in _FLOAT_PREDICATES:
         return b.fcmp(_FLOAT_PREDICATES[fn], x[0], x[1])
     match fn:

@@ -68,7 +68,7 @@ class Evaluator:
                 values = [self.value(arg, point) for arg in args]
                 dtypes = [arg.type.dtype for arg in args]
                 below = self._is_at_most_zero(args[0])
-                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.avx512, below)
+                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.extension, below)
         raise InternalError(f"{type(op).__name__} is not computed in place")
 
     def _is_at_most_zero(self, value: Value) -> bool:
