@@ -120,7 +120,8 @@ def gemm_hopper(slots: int = 4, workers: int = 2, persistent: bool = True, clust
         graph=gemm_graph(),
         partition=Partition(
             (AxisTile("m", 128, 128 // workers), AxisTile("n", 256, 256), AxisTile("k", 64, 64)),
-            order=("m", "n"), workers=workers, cluster=cluster, persistent=persistent,
+            order=("m", "n") if cluster == 1 else ("n", "m"),  # the EUs of a cluster differ in m
+            workers=workers, cluster=cluster, persistent=persistent,
         ),
         roles=(Role("producer", "producer", 1, 24), *(Role(name, "worker", 4, 240) for name in names)),
         buffers=tuple(buffers),

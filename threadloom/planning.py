@@ -18,6 +18,7 @@ FAMILIES = {
     "work-limit": "not scheduled within the bound on work",
     "splits": "the reduction of this short grid cannot be done in parts",
     "tiles-first": "another tile was chosen before any order (policy `decoupled`)",
+    "cluster": "neighbouring tiles share no load, or differ in their trip counts",
     "kept": "what a walk along an axis keeps cannot be filled by the copy engine",
     "no-schedule": "no order of the sTasks fits the buffers",
     "unproved": "the checker refuses what was scheduled",

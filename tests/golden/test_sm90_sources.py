@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,11 +45,12 @@ def scaled(x: tl.Tensor["M", "N", tl.f32], by: tl.f32) -> tl.Tensor["M", "N", tl
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`misaligned`: tensors whose rows do not begin at multiples of 16 bytes."""
+    """`misaligned`: tensors whose rows do not begin at multiples of 16 bytes; `cluster`: blocks that load together."""
 
     kernel: Callable[[], object]
     dims: dict[str, int]
     misaligned: tuple[str, ...] = ()
+    cluster: int = 1
 
 
 def example(name: str, **choices: object) -> Callable[[], object]:
@@ -60,6 +61,7 @@ ATTENTION = {"B": 1, "H": 4, "HKV": 2, "SQ": 512, "SK": 512, "D": 64}
 CASES = {
     "matmul": Case(example("matmul", T=tl.f16), {"M": 512, "N": 512, "K": 512}),
     "matmul_large": Case(example("matmul", T=tl.bf16), {"M": 4096, "N": 4096, "K": 4096}),
+    "matmul_cluster": Case(example("matmul", T=tl.bf16), {"M": 4096, "N": 4096, "K": 4096}, cluster=2),
     "matmul_odd": Case(example("matmul", T=tl.f16), {"M": 200, "N": 136, "K": 72}),
     "matmul_f32": Case(example("matmul", T=tl.f32), {"M": 256, "N": 256, "K": 128}),
     "matmul_misaligned": Case(example("matmul", T=tl.f16), {"M": 256, "N": 256, "K": 256}, ("a", "b")),
@@ -99,6 +101,9 @@ def check(name: str, case: Case, golden) -> None:
         facts[tensor.name] = facts_of(tensor, DeviceTensor(pointer, shape, packed(shape)))
     aligned = {name: f.aligned for name, f in facts.items()}
     program = plan(kernel, case.dims, "h200", strides_ok=aligned, splits=False).best
+    if case.cluster > 1:
+        together = replace(program.partition, cluster=case.cluster)
+        program = plan(kernel, case.dims, "h200", strides_ok=aligned, only=together).best
     golden(FOLDER / f"{name}.cu", emit(program, facts, case.dims).text)
 
 

@@ -76,7 +76,8 @@ def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, st
         for role in roles:
             name = place.tile if len(roles) == 1 else f"{place.tile}.{role}"
             count = place.kept_slots or slots.get((place.tile, role), 1)
-            made.append(Buffer(name, place.tile, place.space, place.bytes_per_slot, count, place.layout, role))
+            size, spread = place.bytes_per_slot, place.multicast
+            made.append(Buffer(name, place.tile, place.space, size, count, place.layout, role, spread))
     return tuple(made)
 
 

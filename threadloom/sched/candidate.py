@@ -10,6 +10,7 @@ from threadloom.machine.model import Completion, Device
 from threadloom.sched.align_workers import align_workers
 from threadloom.sched.assemble import assemble
 from threadloom.sched.bounds import UNBOUNDED, choose_slots, lower_bounds, shared_bounds
+from threadloom.sched.clusters import rounded_tiles
 from threadloom.sched.costs import Measured
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import Grid, grid_axes, grid_of, launch_ns
@@ -101,7 +102,11 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     sizes = sizes_of(graph, partition, context.whole)
     placement = place(graph, partition, sizes, device, context.strides_ok)
     tiles = context.tile_map
-    grid = grid_of(graph, sizes, context.scalars)
+    if partition.cluster > 1 and not any(p.multicast > 1 for p in placement.places.values()):
+        return Rejected(partition, "cluster", "no load in a loop is the same for neighbouring tiles")
+    grid = grid_of(graph, sizes, context.scalars, rounded_tiles(graph, partition))
+    if partition.cluster > 1 and grid.uneven:
+        return Rejected(partition, "cluster", "tiles differ in their trip counts")
     placement = _with_kept(placement, graph, tiles, grid)
     if (loose := _loosely_kept(placement, graph, tiles)) is not None:
         return Rejected(partition, "kept", f"{loose} cannot be loaded by the copy engine")

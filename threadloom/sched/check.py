@@ -3,7 +3,8 @@
 Needs: an SProgram and the Device it was made for. Shares no code with the policies.
 Proved, by happens-before (`check_order.py`): no deadlock; phases and counts of ring signals (`check_phases.py`); every
 read gets the content it means, no slot is overwritten while it is used, proxy fences, nothing in flight at the end
-(`check_data.py`); names, units, memory (`check_static.py`); that the two programs of a split reduction fit together
+(`check_data.py`); names, units, memory (`check_static.py`); multicast loads are
+common to a cluster (`check_clusters.py`); that the two programs of a split reduction fit together
 (`check_parts.py`; the second is proved like the first). `check_trips.py` says why the trip counts tried stand for
 all.
 Not handled: values that depend on data-dependent guards are taken as always written; memory outside the EU.

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from threadloom.machine.model import SEU, Completion, Device
+from threadloom.sched.check_clusters import check_clusters
 from threadloom.sched.check_findings import Finding, Findings, along
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Prefetch, Section, Signal, SProgram, Wait
 from threadloom.sched.semantics import GROUPS, Places, describe, stages_of
@@ -16,7 +17,7 @@ STORES = (Kind.STORE, Kind.ATOMIC)
 
 def check_static(program: SProgram, device: Device) -> Findings:
     findings = Findings()
-    for check in (check_names, check_units, check_sections, check_signals):
+    for check in (check_names, check_units, check_sections, check_signals, check_clusters):
         check(program, device, findings)
         if findings:
             return findings  # the later ones rely on the earlier ones

@@ -151,7 +151,7 @@ class Traits:
     """What the cost of an instance depends on beside its work.
 
     `shared_load`: other EUs read the same addresses at the same time; `memory_bytes`: bytes read from and written to
-    buffers, per memory; `in_place`: a load that is no copy.
+    buffers, per memory; `in_place`: a load that is no copy; `multicast`: EUs that load together, each its part.
     """
 
     shared_load: bool = False
@@ -159,6 +159,7 @@ class Traits:
     in_place: bool = False
     memory_bytes: tuple[tuple[str, float], ...] = ()
     rows_per_reduction: int = 1
+    multicast: int = 1
 
 
 def _rate(seu: SEU, *names: str) -> float:
@@ -177,7 +178,9 @@ def _load_cycles(seu: SEU, method: Method, work: Work, traits: Traits) -> Cycles
     if traits.in_place:
         return Cycles(1.0, 0.01, 1.0)  # consumers read the tensor where it is
     names = ("bytes.load.shared", "bytes.load") if traits.shared_load else ("bytes.load",)
-    occupancy = max(1.0, work.load_bytes / _rate(seu, *names))
+    occupancy = max(1.0, work.load_bytes / traits.multicast / _rate(seu, *names))
+    if traits.multicast > 1:
+        occupancy = max(occupancy, work.load_bytes / _rate(seu, "bytes.load.multicast", *names))
     return Cycles(occupancy, 1.0, occupancy + seu.latency_cycles.value)
 
 

@@ -36,10 +36,16 @@ class Grid:
         return len(self.classes) > 1
 
 
-def grid_of(graph: TaskGraph, sizes: Sizes, scalars: BoundScalars, most_positions: int = 64) -> Grid:
-    """Numbers of tiles, grouped by trip counts. Only axes that bounds depend on are walked, and coarsely if long."""
+def grid_of(
+    graph: TaskGraph, sizes: Sizes, scalars: BoundScalars, rounded: Mapping[str, int] | None = None,
+    most_positions: int = 64,
+) -> Grid:
+    """Numbers of tiles, grouped by trip counts. Only axes that bounds depend on are walked, and coarsely if long.
+    `rounded`: axis -> its number of tiles is a multiple of this."""
     outer = graph.loops[0]
     counts = {a.axis.name: _tiles_along(a, sizes, scalars) for a in outer.axes}
+    for axis, multiple in (rounded or {}).items():
+        counts[axis] = -(-counts[axis] // multiple) * multiple
     tiles = math.prod(counts.values())
     inner = [loop for loop in graph.loops if loop.id != outer.id]
     depends = frozenset().union(

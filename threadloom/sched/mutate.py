@@ -327,6 +327,45 @@ def no_multicast(program: SProgram) -> Iterator[Mutant]:
             yield _buffer_mutant("no-multicast", program, buffers, buffer.name)
 
 
+@operator
+def own_arrive(program: SProgram) -> Iterator[Mutant]:
+    """A slot that a cluster fills is released in the role's own EU only."""
+    together = {b.name for b in program.buffers if b.multicast > 1}
+    for site in _sites(program, Arrive):
+        reason = site.instr.reason
+        if reason.buffer in together:
+            yield _replaced("own-arrive", program, site, replace(site.instr, reason=replace(reason, buffer="")))
+
+
+@operator
+def wrong_mask(program: SProgram) -> Iterator[Mutant]:
+    """A buffer is loaded for fewer or more EUs than the cluster has."""
+    for at, buffer in enumerate(program.buffers):
+        for count in (buffer.multicast // 2, 2 * buffer.multicast) if buffer.multicast > 1 else ():
+            if count > 1:
+                buffers = list(program.buffers)
+                buffers[at] = replace(buffer, multicast=count)
+                yield _buffer_mutant("wrong-mask", program, buffers, buffer.name)
+
+
+@operator
+def multicast_own(program: SProgram) -> Iterator[Mutant]:
+    """What differs from EU to EU is loaded together, with all arrivals as they would have to be."""
+    cluster = program.partition.cluster
+    loaded = {i.completes for s in program.sections for i in s.instrs if isinstance(i, Issue)}
+    released = {}
+    for site in _sites(program, Arrive):
+        released.setdefault(site.instr.reason.buffer, set()).add(site.instr.signal)
+    for at, buffer in enumerate(program.buffers):
+        if cluster > 1 and buffer.multicast == 1 and not buffer.role and f"full.{buffer.name}" in loaded:
+            buffers, wider = list(program.buffers), released.get(buffer.name, set())
+            buffers[at] = replace(buffer, multicast=cluster)
+            signals = tuple(
+                replace(s, arrivals=s.arrivals * cluster) if s.name in wider else s for s in program.signals
+            )
+            yield _buffer_mutant("multicast-own", replace(program, signals=signals), buffers, buffer.name)
+
+
 def _changed_signals(program: SProgram, name: str, change: Callable[[Signal], list[Signal]]) -> Iterator[Mutant]:
     for at, signal in enumerate(program.signals):
         if signal.kind is not Completion.MBARRIER:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from threadloom.errors import CompileError, slug
 from threadloom.machine.model import SEU, Completion, Device
 from threadloom.sched.boxes import has_rows, in_whole_tiles
+from threadloom.sched.clusters import shared_tiles
 from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.whole_rows import whole_row_axes
@@ -37,7 +38,8 @@ class Unit:
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where a tile lives. `shared`: one copy for all roles of the EU; else each role holds its own (its share).
-    `kept_slots`: slots that hold what one run of its loop makes, for another loop to go through again (0: not kept)."""
+    `kept_slots`: slots that hold what one run of its loop makes, for another loop to go through again (0: not kept).
+    `multicast`: EUs that load it together."""
 
     tile: str
     space: str
@@ -47,6 +49,7 @@ class Place:
     carried: bool
     most_slots: int = 0  # 0: as many as the memory holds
     kept_slots: int = 0
+    multicast: int = 1
 
     @property
     def least_slots(self) -> int:
@@ -75,6 +78,11 @@ def place(
     for tile in sorted(graph.tiles, key=lambda t: _use_rank(t, loop_of)):
         if tile.type.axes:
             places[tile.name] = _place(tile, graph, units, sizes, device, free)
+    if partition.cluster > 1:
+        engine = frozenset(t for t, u in units.items() if u.seu.completion is Completion.MBARRIER)
+        for name in shared_tiles(graph, partition, sizes, engine):
+            if name in places and places[name].shared:
+                places[name] = replace(places[name], multicast=partition.cluster)
     return Placement(roles, units, places)
 
 

@@ -65,6 +65,7 @@ class Costs:
             in_place=task.kind in LOADS and bool(written) and all(x == "direct" for x in written),
             memory_bytes=tuple(moved.items()),
             rows_per_reduction=self._rows_per_reduction(task, unit),
+            multicast=max((places[t].multicast for t in map(self.tile_map.of, task.writes) if t in places), default=1),
         )
 
     def _dot_bytes(self, task: STask, moved: dict[str, float]) -> dict[str, float]:

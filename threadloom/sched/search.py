@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from threadloom.errors import CompileError, InternalError, slug
@@ -25,6 +26,7 @@ from threadloom.sched.begin_ahead import begin_ahead, begin_in_turn
 from threadloom.sched.bounds import choose_slots
 from threadloom.sched.candidate import Candidate, Context, Rejected, Scheduler, prepare, program_of, schedule
 from threadloom.sched.check import check
+from threadloom.sched.clusters import cluster_sizes, clusters_worth_trying
 from threadloom.sched.coalesce_accumulators import coalesce_accumulators
 from threadloom.sched.coalesce_in_place import coalesce_in_place
 from threadloom.sched.costs import Measured
@@ -52,6 +54,8 @@ POLICIES = ("joint", "decoupled", "optimal")
 LEAST_SCHEDULED = 4  # whatever they cost
 WALKED_PARTS = (1, 4)  # of the longest tile along a walked axis: shorter ones keep more EUs busy
 WORTH_SPLITTING = 1.1  # gain by the model; measured on two cores: one of 1.07 by the model was none
+WORTH_CLUSTERING = 1.25  # not measured yet; by hand on an H200, loads by multicast gained 0.01 where more was expected
+MOST_CLUSTERED = 24  # candidates with the best bounds that are also bounded as clusters
 MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first
 MOST_WORK = 30_000  # what they may cost together (`Candidate.work`): about a second of CPU time
 SOLVER_SHARE = 4  # no partition gets more than this part of the solver's time
@@ -132,6 +136,9 @@ def plan(
         rejected, total = rejected + more, total + added
     if not fitting:
         raise _nowhere(contexts[0].graph, machine, rejected)
+    for together in [] if only is not None else list(_clustered(fitting)):
+        total += 1
+        (rejected if isinstance(together, Rejected) else fitting).append(together)
     scheduled, more = _search(fitting, policy, limit_s, breadth, max(1, most))
     rejected += more
     if not scheduled:
@@ -171,7 +178,9 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
 
 
 def _weighed(made: Candidate, ns: float) -> float:
-    """Predicted time by which candidates are compared: a split reduction has to be worth it."""
+    """Predicted time by which candidates are compared: a split reduction, or a cluster, has to be worth it."""
+    if made.partition.cluster > 1:
+        return ns * WORTH_CLUSTERING
     return ns if made.context.parts is None else ns * WORTH_SPLITTING
 
 
@@ -315,6 +324,14 @@ def _bounded(
     return fitting, rejected, total
 
 
+def _clustered(fitting: list[Candidate]) -> Iterator[Candidate | Rejected]:
+    """The best of `fitting` with EUs that load together, where loads are what bounds them."""
+    for made in sorted(fitting, key=lambda c: c.floor_ns)[:MOST_CLUSTERED]:
+        if clusters_worth_trying(made.problems, made.bounds):
+            for count in cluster_sizes(made.context.device, made.context.graph, made.partition, made.sizes):
+                yield prepare(replace(made.partition, cluster=count), made.context)
+
+
 def _search(
     fitting: list[Candidate], policy: str | Scheduler, limit_s: float, breadth: int, most: int
 ) -> tuple[list[Candidate], list[Rejected]]:
@@ -322,7 +339,7 @@ def _search(
     if policy == "decoupled":
         ranked = sorted(fitting, key=lambda c: c.serial_ns)
     else:
-        ranked = sorted(fitting, key=lambda c: c.floor_ns)
+        ranked = sorted(fitting, key=lambda c: _weighed(c, c.floor_ns))
     done: list[Candidate] = []
     rejected: list[Rejected] = []
     best, work = float("inf"), 0
@@ -331,7 +348,7 @@ def _search(
         if policy == "decoupled" and done:
             rejected.append(Rejected(made.partition, "tiles-first", "another tile was chosen before any order"))
             continue
-        if made.floor_ns >= best and len(done) >= breadth:
+        if _weighed(made, made.floor_ns) >= best and len(done) >= breadth:
             rejected.append(Rejected(made.partition, "bound", f"at least {made.floor_ns:.0f} ns, best {best:.0f} ns"))
             continue
         if len(done) >= most or (len(done) >= least and work > MOST_WORK):

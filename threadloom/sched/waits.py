@@ -144,7 +144,8 @@ class Synchronizer:
             size = buffer.bytes_per_slot if asynchronous else 0
             full = Signal(f"full.{buffer.name}", Completion.MBARRIER, buffer.slots, writers, size)
             readers = len(dict.fromkeys(d.dst_role for d in crossing))
-            empty = Signal(f"empty.{buffer.name}", Completion.MBARRIER, buffer.slots, readers)
+            released = readers * buffer.multicast  # by the readers of every EU that the tile was loaded for
+            empty = Signal(f"empty.{buffer.name}", Completion.MBARRIER, buffer.slots, released)
             self.signals[full.name], self.signals[empty.name] = full, empty
             for task, role in sources:
                 item = self.item(self._task_loop[task], role, task)

@@ -38,6 +38,7 @@ class Launch:
     stream: int
     context: int
     words: list[int]  # the first eight bytes of each parameter
+    cluster: int = 1
 
 
 class Map:
@@ -179,7 +180,8 @@ class FakeDriver:
             given, table = config._obj, parameters._obj
             words = [ctypes.c_uint64.from_address(a).value for a in table if a]
             grid, block = given.grid[0], given.block[0]
-            made = Launch(function.value, grid, block, given.shared_bytes, given.stream, self.current, words)
+            cluster = given.attributes[0].value[0] if given.count else 1
+            made = Launch(function.value, grid, block, given.shared_bytes, given.stream, self.current, words, cluster)
             self.launches.append(made)
         return int(status)
 

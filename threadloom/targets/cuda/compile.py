@@ -102,12 +102,14 @@ class CudaKernel:
                 )
             tiles = self.tiles(dims)
             places = driver.multiprocessors(ordinal) * self.source.blocks_per_eu
-            blocks = min(tiles, places) if self.source.persistent else tiles
-            blocks = -(-blocks // self.source.cluster) * self.source.cluster
+            together = self.source.cluster
+            blocks = min(tiles, places // together * together) if self.source.persistent else tiles
             return Prepared(loaded, tuple(tensors), self._parameters(tensors, dims), blocks, int(context))
 
     def tiles(self, dims: dict[str, int]) -> int:
-        return math.prod(-(-self._size(dim, dims) // extent) for dim, extent in self.source.grid)
+        """Tiles of the grid; a multiple of the blocks of a cluster."""
+        counts = ((-(-self._size(dim, dims) // extent), multiple) for dim, extent, multiple in self.source.grid)
+        return math.prod(-(-count // multiple) * multiple for count, multiple in counts)
 
     def _size(self, dim: tile.Dim, dims: dict[str, int]) -> int:
         return dim if isinstance(dim, int) else dims[dim]

@@ -85,31 +85,44 @@ def emit_bulk_load(
     slot: str,
     barrier: str,
     one_thread: str = "",
+    multicast: int = 1,
 ) -> None:
     """Issue the boxes of one tile into slot `slot`; they complete on `barrier` (its bytes are already expected).
-    `one_thread`: C condition that chooses the issuing thread, where several run this code."""
+    `one_thread`: C condition that chooses the issuing thread, where several run this code; `multicast`: blocks that
+    bring the tile together, each its share of the rows to all of them."""
     axes = bulk_axes(op)
     if axes is None:
         raise no_code(f"the load of {op.tensor}", "its subscripts have no boxes", op.loc)
-    boxes = box_extents(shared)
+    boxes = box_extents(shared, multicast)
     base = shared.base + (f" + {slot} * {shared.bytes_per_slot}" if shared.slots > 1 else "")
     rows_axis, rows = shared.row_axes[0] if shared.row_axes else ("", 1)
+    row_bytes = shared.row_bytes * (shared.true_rows // max(1, rows))
+    mine = rows // multicast
+    if multicast > 1 and (rows % multicast or mine * row_bytes % (8 * shared.row_bytes)):
+        raise no_code(f"the load of {op.tensor}", f"{multicast} blocks cannot share its {rows} rows", op.loc)
     for panel in range(shared.panels):
-        for row in range(0, rows, boxes.get(rows_axis, rows) or 1):
-            shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: str(row)}
-            at = panel * shared.panel_bytes + row * shared.row_bytes * (shared.true_rows // max(1, rows))
+        for row in range(0, mine, boxes.get(rows_axis, mine) or 1):
+            at = panel * shared.panel_bytes + row * row_bytes
             if at % BOX_ALIGN_BYTES:
                 raise no_code(f"the load of {op.tensor}", f"a box would begin {at} bytes into its tile", op.loc)
+            moved = " + ".join(x for x in (f"block_in_cluster * {mine}" if multicast > 1 else "", str(row)) if x)
+            shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: moved.removesuffix(" + 0")}
             coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
             to = f"{base}{f' + {at}' if at else ''}"
-            scope.writer.line(f"{one_thread}bulk_load({to}, &{map_name}, {barrier}, {coordinates});")
+            if multicast > 1:
+                to += f" + block_in_cluster * {mine * row_bytes}"
+                what = f"bulk_load_all({to}, &{map_name}, {barrier}, {hex(2**multicast - 1)}, {coordinates})"
+            else:
+                what = f"bulk_load({to}, &{map_name}, {barrier}, {coordinates})"
+            scope.writer.line(f"{one_thread}{what};")
 
 
-def box_extents(shared: SharedTile) -> dict[str, int]:
-    """Elements of one box along each axis of the tile: at most one panel wide and 256 rows high."""
+def box_extents(shared: SharedTile, multicast: int = 1) -> dict[str, int]:
+    """Elements of one box along each axis of the tile: at most one panel wide and 256 rows high; of the first axis of
+    its rows, the share of one of `multicast` blocks."""
     boxes = {shared.column_axis: shared.panel_columns}
-    for axis, extent in shared.row_axes:
-        boxes[axis] = _largest_piece(extent)
+    for at, (axis, extent) in enumerate(shared.row_axes):
+        boxes[axis] = _largest_piece(extent // multicast if at == 0 else extent)
     return boxes
 
 

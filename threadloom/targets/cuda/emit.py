@@ -40,7 +40,8 @@ ALIGN_BYTES = 1024
 @dataclass(frozen=True, slots=True)
 class KernelSource:
     """`maps`: (parameter name, spec) in parameter order; `direct`: tensors passed as pointer and strides; `dims`:
-    run-time dimensions passed as i32; `scalars`: (name, dtype name); `grid`: (dim, extent of a tile) of the grid axes.
+    run-time dimensions passed as i32; `scalars`: (name, dtype name); `grid`: of the grid axes (dim, extent of a tile,
+    what the number of tiles is rounded up to a multiple of); `cluster`: blocks that load together.
     """
 
     name: str
@@ -54,7 +55,7 @@ class KernelSource:
     direct: tuple[str, ...]
     dims: tuple[str, ...]
     scalars: tuple[tuple[str, str], ...]
-    grid: tuple[tuple[tile.Dim, int], ...]
+    grid: tuple[tuple[tile.Dim, int, int], ...]
     barriers: tuple[str, ...]
     blocks_per_eu: int = 1
 
@@ -94,7 +95,8 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     text.line(f"{identifier(kernel.name)}({', '.join(parameters)}) {{")
     text.lines(body.text())
     text.line("}")
-    grid = tuple((a.axis.dim, plan.grid_extent(a.axis.name)) for a in plan.loop(0).axes)
+    axes = [a.axis for a in plan.loop(0).axes]
+    grid = tuple((a.dim, plan.grid_extent(a.name), plan.rounded.get(a.name, 1)) for a in axes)
     return KernelSource(
         identifier(kernel.name), text.text(), "sm_90a", threads, shared_bytes, program.partition.cluster,
         program.partition.persistent, maps, direct, names, tuple((s.name, s.dtype.name) for s in kernel.scalars), grid,
@@ -186,11 +188,16 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
         at += 8 * s.slots
     scratch = w.mark()
     w.line("const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;")
+    if (count := program.partition.cluster) > 1:
+        w.line(f"const i32 block_in_cluster = (i32)cluster_rank();  // of {count} that load together")
     if plan.rings:
         _emit_barriers(w, plan)
     scope = Scope(w)
     Places(plan, scope, worker=False).declare_grid(plan.loop(0))
     codes = _emit_roles(w, plan)
+    if program.partition.cluster > 1:
+        w.line("__syncwarp();")
+        w.line("cluster_sync();  // no block leaves while another may still write to its memory or arrive there")
     workers = sum(role.kind == "worker" for role in program.roles)
     if any(code.scratch for code in codes):
         at = _up(at, CELL_BYTES)
@@ -206,7 +213,7 @@ def _emit_barriers(w: Writer, plan: KernelPlan) -> None:
             for slot in range(s.slots):
                 w.line(f"barrier_init({plan.barrier_name(s.name)} + {8 * slot}, {arrivals});")
         w.line("barrier_init_done();")
-    w.line("__syncthreads();")
+    w.line("cluster_sync();" if plan.program.partition.cluster > 1 else "__syncthreads();")
 
 
 def insert_converted(w: Writer, mark: int, at: int, converted_bytes: int, workers: int) -> int:

@@ -94,21 +94,22 @@ def _loader(w: Writer, name: str, cluster: int) -> None:
 def _blocks(w: Writer, kernel: CudaKernel, dims: Mapping[str, int]) -> None:
     """The grid formula."""
     source, factors, words = kernel.source, [], []
-    for dim, extent in source.grid:
+    for dim, extent, multiple in source.grid:
         size = dim if isinstance(dim, int) else dims[dim]
-        factors.append(f"(({size} + {extent} - 1) / {extent})" if extent > 1 else f"{size}")
-        words.append(f"ceil({dim} / {extent})" if extent > 1 else str(dim))
+        count = f"(({size} + {extent} - 1) / {extent})" if extent > 1 else f"{size}"
+        factors.append(f"(({count} + {multiple} - 1) / {multiple} * {multiple})" if multiple > 1 else count)
+        word = f"ceil({dim} / {extent})" if extent > 1 else str(dim)
+        words.append(f"{word} (rounded up to a multiple of {multiple})" if multiple > 1 else word)
     limit = f", at most {source.blocks_per_eu} for each multiprocessor" if source.persistent else ""
     w.line(f"/* Blocks of a launch: {' * '.join(words) or '1'} tiles{limit}. */")
     with w.block(f"static inline unsigned {source.name}_blocks(int multiprocessors)"):
         w.line(f"unsigned tiles = {' * '.join(factors) or '1'};")
         if source.persistent:
-            w.line(f"unsigned most = (unsigned)multiprocessors * {source.blocks_per_eu};")
+            whole = f" / {source.cluster} * {source.cluster}" if source.cluster > 1 else ""
+            w.line(f"unsigned most = (unsigned)multiprocessors * {source.blocks_per_eu}{whole};")
             w.line("if (tiles > most) tiles = most;")
         else:
             w.line("(void)multiprocessors;")
-        if source.cluster > 1:
-            w.line(f"tiles = (tiles + {source.cluster - 1}) / {source.cluster} * {source.cluster};")
         w.line("return tiles;")
     w.line()
 

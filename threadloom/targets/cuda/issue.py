@@ -101,7 +101,8 @@ def _load(
         if (instr.completes, instr.stage) not in e.expected:
             e.expected.add((instr.completes, instr.stage))
             w.line(f"{e.one_thread}barrier_expect({entry}, {sum(e.plan.issued_bytes(t) for t in together)});")
-        copy.emit_bulk_load(e.scope, op, facts, shared, e.plan.map_name(task.name), slot, entry, e.one_thread)
+        name, spread = e.plan.map_name(task.name), e.plan.multicast(op.result.name)
+        copy.emit_bulk_load(e.scope, op, facts, shared, name, slot, entry, e.one_thread, spread)
         return
     if e.one_thread:
         condition += " && elected"

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from threadloom.machine.model import Completion
 from threadloom.sched.boxes import is_multiple
+from threadloom.sched.clusters import rounded_tiles
 from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.placement import ends_with
 from threadloom.sched.tile_map import TileMap
@@ -117,6 +118,16 @@ class KernelPlan:
         if axis.name in chosen and axis.kind is tile.AxisKind.TILE:
             return chosen[axis.name]
         return axis.dim if isinstance(axis.dim, int) else self.dims[axis.dim]
+
+    @cached_property
+    def rounded(self) -> dict[str, int]:
+        """Grid axis -> what its number of tiles is rounded up to a multiple of."""
+        return rounded_tiles(self.program.graph, self.program.partition)
+
+    def multicast(self, value: str) -> int:
+        """How many blocks load `value` together, each its part."""
+        b = self._shared_buffer(value) if self.tiles.of(value) else None
+        return b.multicast if b is not None else 1
 
     def grid_extent(self, axis: str) -> int:
         """Indices of a grid axis that one tile of the grid has: those of a walked axis are taken one at a time."""
@@ -393,9 +404,9 @@ class KernelPlan:
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.LOAD:
                 op = self.load_op(name)
                 shared = self.shared_tile(op.result.name)
-                spec = copy.map_spec(
-                    self.facts[op.tensor], copy.bulk_axes(op), copy.box_extents(shared), 128 if shared.swizzled else 0
-                )
+                boxes = copy.box_extents(shared, self.multicast(op.result.name))
+                swizzle_bytes = 128 if shared.swizzled else 0
+                spec = copy.map_spec(self.facts[op.tensor], copy.bulk_axes(op), boxes, swizzle_bytes)
                 made[self.map_name(name)] = spec
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
                 op = self.tasks[name].ops[-1]

@@ -29,7 +29,12 @@ class Places:
 
     def tile_counts(self, loop: Loop) -> list[tuple[LoopAxis, str]]:
         """(axis, C expression of the number of tiles the launch must cover) in the order of `loop`."""
-        return [(a, self._ceil(dim_name(a.axis.dim), self.plan.grid_extent(a.axis.name))) for a in loop.axes]
+        counts = []
+        for a in loop.axes:
+            count = self._ceil(dim_name(a.axis.dim), self.plan.grid_extent(a.axis.name))
+            multiple = self.plan.rounded.get(a.axis.name, 1)  # blocks of a cluster have as many tiles each
+            counts.append((a, f"ceil_div({count}, {multiple}) * {multiple}" if multiple > 1 else count))
+        return counts
 
     def _ceil(self, count: str, extent: int) -> str:
         return count if extent == 1 else f"ceil_div({count}, {extent})"

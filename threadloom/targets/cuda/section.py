@@ -365,14 +365,21 @@ class RoleEmitter:
 
     def arrive(self, loop: Loop, instr: Arrive) -> None:
         w = self.scope.writer
-        entry = self.entry(instr.signal, loop.id, instr.stage)
-        text = f"barrier_arrive({entry});  // {self.plan.explain(instr.reason)}"
+        entry, why = self.entry(instr.signal, loop.id, instr.stage), self.plan.explain(instr.reason)
+        buffer = self.plan.find_buffer(instr.reason.buffer)
+        spread = buffer.multicast if buffer is not None else 1
         if not self.has_threads:
-            w.line(text)
+            for block in range(spread) if spread > 1 else ():
+                w.line(f"barrier_arrive_at({entry}, {block});  // {why}")
+            if spread == 1:
+                w.line(f"barrier_arrive({entry});  // {why}")
             return
         if self.plan.read_by_threads(instr.reason.src) or self.role.kind == "producer":
             w.line("__syncwarp();")
-        w.line(f"if (lane == 0) {text}")
+        if spread > 1:
+            w.line(f"if (lane < {spread}) barrier_arrive_at({entry}, lane);  // at all blocks of the cluster; {why}")
+        else:
+            w.line(f"if (lane == 0) barrier_arrive({entry});  // {why}")
 
     def fence(self, instr: Fence) -> None:
         if self.plan.buffer(instr.buffer).space != "reg":  # for registers, every product begins with its own fence

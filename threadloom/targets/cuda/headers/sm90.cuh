@@ -141,6 +141,10 @@ LOOM_DEVICE void bulk_load_all(u32 to, const TensorMap* map, u32 barrier, u16 bl
 LOOM_DEVICE void bulk_load_all(u32 to, const TensorMap* map, u32 barrier, u16 blocks, i32 x, i32 y, i32 z, i32 u) {
   LOOM_LOAD_ALL(4, "%4, %5, %6, %7", "r"(x), "r"(y), "r"(z), "r"(u));
 }
+LOOM_DEVICE void bulk_load_all(
+    u32 to, const TensorMap* map, u32 barrier, u16 blocks, i32 x, i32 y, i32 z, i32 u, i32 v) {
+  LOOM_LOAD_ALL(5, "%4, %5, %6, %7, %8", "r"(x), "r"(y), "r"(z), "r"(u), "r"(v));
+}
 LOOM_DEVICE void bulk_store(const TensorMap* map, u32 from, i32 x) { LOOM_STORE(1, "%2", "r"(x)); }
 LOOM_DEVICE void bulk_store(const TensorMap* map, u32 from, i32 x, i32 y) { LOOM_STORE(2, "%2, %3", "r"(x), "r"(y)); }
 LOOM_DEVICE void bulk_store(const TensorMap* map, u32 from, i32 x, i32 y, i32 z) {

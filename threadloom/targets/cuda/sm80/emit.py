@@ -57,7 +57,7 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     text.line(f'extern "C" __global__ void __launch_bounds__({threads}, 1)')
     with text.block(f"{identifier(kernel.name)}({', '.join(parameters_of(plan, direct, names))})"):
         text.lines(body.text())
-    grid = tuple((a.axis.dim, plan.extents[a.axis.name]) for a in plan.loop(0).axes)
+    grid = tuple((a.axis.dim, plan.extents[a.axis.name], 1) for a in plan.loop(0).axes)
     return KernelSource(
         identifier(kernel.name), text.text(), "sm_80", threads, shared_bytes, 1, program.partition.persistent, (),
         direct, names,
