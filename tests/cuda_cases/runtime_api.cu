@@ -172,7 +172,59 @@ static void check_streams_and_graphs() {
   for (int i = 0; i < 3; ++i) CUDA(cudaGraphLaunch(exec, stream));
   CUDA(cudaStreamSynchronize(stream));
   for (int value : back) EXPECT(value == 16, "%d", value);
+  // Memory of a graph keeps its address over launches, freed in between or not; nodes and whole graphs are exchanged.
+  cudaGraph_t own, changed;
+  cudaGraphExec_t steps;
+  cudaGraphNode_t made, first, second, gone;
+  cudaMemAllocNodeParams wanted = {};
+  wanted.bytesize = n * sizeof(int);
+  CUDA(cudaGraphCreate(&own, 0));
+  CUDA(cudaGraphAddMemAllocNode(&made, own, nullptr, 0, &wanted));
+  int* inside = (int*)wanted.dptr;
+  int count = n;
+  cudaMemsetParams ones = {inside, 0, 1, 4, (size_t)n, 1};
+  CUDA(cudaGraphAddMemsetNode(&first, own, &made, 1, &ones));
+  void* arguments[] = {&inside, &count};
+  cudaKernelNodeParams call = {(void*)scale, dim3(2), dim3(32), 0, arguments, nullptr};
+  CUDA(cudaGraphAddKernelNode(&second, own, &first, 1, &call));
+  CUDA(cudaGraphAddMemcpyNode1D(&gone, own, &second, 1, back.data(), inside, n * sizeof(int), cudaMemcpyDeviceToHost));
+  CUDA(cudaGraphAddMemFreeNode(&gone, own, &gone, 1, inside));
+  CUDA(cudaGraphInstantiate(&steps, own, nullptr, nullptr, 0));
+  for (int launched = 0; launched < 3; ++launched) {
+    if (launched == 1) {
+      count = 1;
+      CUDA(cudaGraphExecKernelNodeSetParams(steps, second, &call));
+    }
+    if (launched == 2) {
+      CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+      CUDA(cudaStreamEndCapture(stream, &changed));
+      cudaGraphExecUpdateResultInfo info;
+      EXPECT(cudaGraphExecUpdate(steps, changed, &info) == cudaErrorGraphExecUpdateFailure, "another shape");
+      cudaGetLastError();
+      CUDA(cudaGraphExecUpdate(steps, own, &info));  // the launch over all elements again
+      CUDA(cudaFree(inside));
+    }
+    CUDA(cudaGraphLaunch(steps, stream));
+    CUDA(cudaStreamSynchronize(stream));
+    EXPECT(back[0] == 2 && back[n - 1] == (launched == 1 ? 1 : 2), "launch %d: %d and %d", launched, back[0], back[n - 1]);
+  }
+  CUDA(cudaGraphExecDestroy(steps));
+  CUDA(cudaGraphDestroy(own));
+  int* scratch;
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CUDA(cudaMallocAsync(&scratch, n * sizeof(int), stream));
+  CUDA(cudaMemcpyAsync(scratch, p, n * sizeof(int), cudaMemcpyDeviceToDevice, stream));
+  scale<<<2, 32, 0, stream>>>(scratch, n);
+  CUDA(cudaMemcpyAsync(back.data(), scratch, n * sizeof(int), cudaMemcpyDeviceToHost, stream));
+  CUDA(cudaFreeAsync(scratch, stream));
+  CUDA(cudaStreamEndCapture(stream, &changed));
   CUDA(cudaGraphExecDestroy(exec));
+  CUDA(cudaGraphInstantiate(&exec, changed, nullptr, nullptr, 0));
+  for (int i = 0; i < 2; ++i) CUDA(cudaGraphLaunch(exec, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  for (int value : back) EXPECT(value == 32, "%d", value);
+  CUDA(cudaGraphExecDestroy(exec));
+  CUDA(cudaGraphDestroy(changed));
   CUDA(cudaGraphDestroy(graph));
   CUDA(cudaStreamDestroy(stream));
   CUDA(cudaStreamDestroy(other));

@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <map>
+#include <set>
+#include <memory>
 
 namespace loom {
 namespace {
@@ -23,6 +25,7 @@ struct Allocation {
 struct Heap {
   std::mutex mutex;
   std::map<const char*, Allocation> allocations;
+  std::set<const void*> of_graphs;
 };
 Heap& heap() {
   static Heap* all = new Heap;
@@ -57,6 +60,7 @@ cudaError_t release(void* p, bool host) {
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto found = heap().allocations.find((char*)p);
   if (found == heap().allocations.end() || !found->second.ours) return failed(cudaErrorInvalidValue);
+  if (heap().of_graphs.count(p)) return cudaSuccess;  // the graph's next launch uses it again
   if (host != (found->second.type == cudaMemoryTypeHost)) return failed(cudaErrorInvalidValue);
   heap().allocations.erase(found);
   free(p);
@@ -113,6 +117,26 @@ const char* device_allocation(const void* p) {
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto* found = containing(p);
   return found && found->second.type == cudaMemoryTypeDevice ? found->first : nullptr;
+}
+
+std::shared_ptr<void> graph_memory(size_t bytes) {
+  void* p = nullptr;
+  if (allocate(&p, bytes, cudaMemoryTypeDevice)) return nullptr;
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  heap().of_graphs.insert(p);
+  return {p, [](void* p) {
+            {
+              std::lock_guard<std::mutex> guard(heap().mutex);
+              heap().of_graphs.erase(p);
+            }
+            release(p, false);
+          }};
+}
+size_t graph_memory_bytes() {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  size_t total = 0;
+  for (const void* p : heap().of_graphs) total += heap().allocations[(const char*)p].bytes;
+  return total;
 }
 
 void copy_3d(const cudaMemcpy3DParms& p) {
@@ -250,7 +274,15 @@ cudaError_t cudaMemset3DAsync(cudaPitchedPtr p, int value, cudaExtent extent, cu
 cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent) { return cudaMemset3DAsync(p, value, extent, nullptr); }
 
 // ---- pools: allocation in stream order is allocation now
-cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) { return is_stream(stream) ? cudaMalloc(p, bytes) : failed(cudaErrorInvalidResourceHandle); }
+cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
+  if (!is_stream(stream)) return failed(cudaErrorInvalidResourceHandle);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamIsCapturing(stream, &status);
+  if (status == cudaStreamCaptureStatusNone) return cudaMalloc(p, bytes);
+  std::shared_ptr<void> memory = graph_memory(bytes);
+  if (!(*p = memory.get())) return failed(cudaErrorMemoryAllocation);
+  return result(enqueue(stream, [memory] {}));
+}
 cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) { return cudaMallocAsync(p, bytes, stream); }
 cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { release(p, false); })); }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return *pool = new CUmemPoolHandle_st, cudaSuccess; }

@@ -3,6 +3,7 @@
 #include <loom/prelude.h>
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -74,6 +75,10 @@ constexpr size_t max_shared_bytes = 232448;  // what the largest device offers a
 
 // ---- memory
 void copy_3d(const cudaMemcpy3DParms& p);
+// Memory that a graph allocates: its address is known when the node is made, and it stays until no graph names it; freeing it
+// before means that its contents may go.
+std::shared_ptr<void> graph_memory(size_t bytes);
+size_t graph_memory_bytes();
 const char* device_allocation(const void* p);  // the start of the cudaMalloc that `p` lies in, or null
 
 }  // namespace loom

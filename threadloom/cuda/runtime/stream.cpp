@@ -12,15 +12,19 @@
 using Work = std::function<void()>;
 using Clock = std::chrono::steady_clock;
 
+enum class Step { captured, kernel, copy, fill, call, nothing, allocate, free };
 struct CUgraphNode_st {
   Work work;
+  Step kind;
 };
 struct CUgraph_st {
   std::vector<CUgraphNode_st*> nodes;
-  void add(Work work) { nodes.push_back(new CUgraphNode_st{std::move(work)}); }
+  void add(Work work, Step kind = Step::captured) { nodes.push_back(new CUgraphNode_st{std::move(work), kind}); }
 };
 struct CUgraphExec_st {
   std::vector<Work> steps;
+  std::vector<CUgraphNode_st*> of;  // the nodes that they were made of: names, never followed
+  std::vector<Step> kinds;
 };
 struct CUstream_st {
   unsigned flags = 0;
@@ -312,7 +316,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
   *clone = new CUgraph_st;
-  for (CUgraphNode_st* node : graph->nodes) (*clone)->add(node->work);
+  for (CUgraphNode_st* node : graph->nodes) (*clone)->add(node->work, node->kind);
   return cudaSuccess;
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
@@ -323,7 +327,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   *exec = new CUgraphExec_st;
-  for (CUgraphNode_st* node : graph->nodes) (*exec)->steps.push_back(node->work);
+  for (CUgraphNode_st* node : graph->nodes) (*exec)->steps.push_back(node->work), (*exec)->of.push_back(node), (*exec)->kinds.push_back(node->kind);
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, cudaSuccess; }
@@ -334,42 +338,81 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   }));
 }
 
-static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, Work work) {
-  graph->add(std::move(work));
+static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, Step kind, Work work) {
+  graph->add(std::move(work), kind);
   if (node) *node = graph->nodes.back();
   return cudaSuccess;
 }
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaKernelNodeParams* p) {
-  const Kernel* kernel = find_kernel(p->func);
-  if (!kernel) return failed(cudaErrorInvalidDeviceFunction);
+// A launch with the values that its arguments have now; empty for what is no kernel.
+static Work kernel_work(const cudaKernelNodeParams& params) {
+  const Kernel* kernel = find_kernel(params.func);
+  if (!kernel) return {};
   std::vector<std::vector<char>> values;
   for (int i = 0; i < kernel->arguments; ++i) {
-    const char* at = (const char*)p->kernelParams[i];
+    const char* at = (const char*)params.kernelParams[i];
     values.emplace_back(at, at + kernel->argument_bytes[i]);
   }
-  return add_node(node, graph, [=, params = *p]() mutable {
+  return [=]() mutable {
     std::vector<void*> pointers;
     for (auto& value : values) pointers.push_back(value.data());
     launch(params.func, params.gridDim, params.blockDim, pointers.data(), params.sharedMemBytes, nullptr);
-  });
+  };
 }
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaKernelNodeParams* p) {
+  Work work = kernel_work(*p);
+  return work ? add_node(node, graph, Step::kernel, work) : failed(cudaErrorInvalidDeviceFunction);
+}
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+  if (!node || node->kind != Step::kernel) return failed(cudaErrorInvalidValue);
+  Work work = kernel_work(*p);
+  return work ? (node->work = work, cudaSuccess) : failed(cudaErrorInvalidDeviceFunction);
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+  for (size_t i = 0; i < exec->of.size(); ++i)
+    if (exec->of[i] == node && exec->kinds[i] == Step::kernel) {
+      Work work = kernel_work(*p);
+      return work ? (exec->steps[i] = work, cudaSuccess) : failed(cudaErrorInvalidDeviceFunction);
+    }
+  return failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+  bool same = exec->kinds.size() == graph->nodes.size();
+  for (size_t i = 0; same && i < graph->nodes.size(); ++i) same = exec->kinds[i] == graph->nodes[i]->kind;
+  if (info) *info = {same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged, nullptr, nullptr};
+  if (!same) return failed(cudaErrorGraphExecUpdateFailure);
+  for (size_t i = 0; i < graph->nodes.size(); ++i) exec->steps[i] = graph->nodes[i]->work;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, cudaMemAllocNodeParams* p) {
+  std::shared_ptr<void> memory = graph_memory(p->bytesize);
+  if (!(p->dptr = memory.get())) return failed(cudaErrorMemoryAllocation);
+  return add_node(node, graph, Step::allocate, [memory] {});
+}
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, void*) {
+  return add_node(node, graph, Step::free, [] {});
+}
+cudaError_t cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType, void* value) {
+  return *(unsigned long long*)value = graph_memory_bytes(), cudaSuccess;
+}
+cudaError_t cudaDeviceSetGraphMemAttribute(int, cudaGraphMemAttributeType, void*) { return cudaSuccess; }
+cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
 cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaMemcpy3DParms* p) {
-  return add_node(node, graph, [copy = *p] { copy_3d(copy); });
+  return add_node(node, graph, Step::copy, [copy = *p] { copy_3d(copy); });
 }
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, void* to, const void* from, size_t bytes,
                                      cudaMemcpyKind) {
-  return add_node(node, graph, [=] { memmove(to, from, bytes); });
+  return add_node(node, graph, Step::copy, [=] { memmove(to, from, bytes); });
 }
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaMemsetParams* p) {
-  return add_node(node, graph, [fill = *p] {
+  return add_node(node, graph, Step::fill, [fill = *p] {
     for (size_t y = 0; y < fill.height; ++y)
       for (size_t x = 0; x < fill.width; ++x) memcpy((char*)fill.dst + y * fill.pitch + x * fill.elementSize, &fill.value, fill.elementSize);
   });
 }
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaHostNodeParams* p) {
-  return add_node(node, graph, [call = *p] { call.fn(call.userData); });
+  return add_node(node, graph, Step::call, [call = *p] { call.fn(call.userData); });
 }
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t) {
-  return add_node(node, graph, [] {});
+  return add_node(node, graph, Step::nothing, [] {});
 }
 }

@@ -71,6 +71,12 @@ LOOM_API cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T kernel, in
 LOOM_API cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, T kernel, int block_size, size_t shared_bytes, unsigned) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void*)kernel, block_size, shared_bytes);
 }
+static inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphNode_t* node, cudaGraphExecUpdateResult* result) {
+  cudaGraphExecUpdateResultInfo info;
+  cudaError_t error = cudaGraphExecUpdate(exec, graph, &info);
+  if (node) *node = info.errorNode;
+  return *result = info.result, error;
+}
 template <class T, class F> static inline cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int* grid, int* block, T kernel, F bytes_of, int limit = 0) {
   cudaFuncAttributes attributes;
   if (cudaError_t error = cudaFuncGetAttributes(&attributes, (const void*)kernel)) return error;

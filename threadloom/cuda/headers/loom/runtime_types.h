@@ -225,6 +225,15 @@ typedef struct cudaLaunchConfig_t {
 typedef struct cudaKernelNodeParams { void* func; dim3 gridDim, blockDim; unsigned sharedMemBytes; void **kernelParams, **extra; } cudaKernelNodeParams;
 typedef struct cudaMemsetParams { void* dst; size_t pitch; unsigned value, elementSize; size_t width, height; } cudaMemsetParams;
 typedef struct cudaHostNodeParams { cudaHostFn_t fn; void* userData; } cudaHostNodeParams;
-typedef enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError } cudaGraphExecUpdateResult;
+typedef enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess, cudaGraphExecUpdateError, cudaGraphExecUpdateErrorTopologyChanged } cudaGraphExecUpdateResult;
+typedef struct cudaMemAllocNodeParams {
+  cudaMemPoolProps poolProps;
+  const struct cudaMemAccessDesc* accessDescs;
+  size_t accessDescCount, bytesize;
+  void* dptr;
+} cudaMemAllocNodeParams;
+typedef enum cudaGraphMemAttributeType {
+  cudaGraphMemAttrUsedMemCurrent, cudaGraphMemAttrUsedMemHigh, cudaGraphMemAttrReservedMemCurrent, cudaGraphMemAttrReservedMemHigh
+} cudaGraphMemAttributeType;
 typedef struct cudaGraphExecUpdateResultInfo { cudaGraphExecUpdateResult result; cudaGraphNode_t errorNode, errorFromNode; } cudaGraphExecUpdateResultInfo;
 #define cudaGraphInstantiateFlagAutoFreeOnLaunch 1
