@@ -1,4 +1,6 @@
-// cuda::barrier of a block (split in arrive and wait, too), copies it waits for, and a pipeline of one thread.
+// cuda::barrier of a block (split in arrive and wait, too), copies it waits for, a pipeline of one thread, and one
+// that a block shares.
+#include <cooperative_groups.h>
 #include <cuda/barrier>
 #include <cuda/pipeline>
 
@@ -41,6 +43,25 @@ __global__ void staged(const int* in, int* out, int tiles) {
   out[threadIdx.x] = sum;
 }
 
+__global__ void shared_stages(const int* in, int* out, int tiles) {
+  __shared__ int stage[2][64];
+  __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, 2> state;
+  auto block = cooperative_groups::this_thread_block();
+  auto pipe = cuda::make_pipeline(block, &state);
+  int sum = 0;
+  for (int fetched = 0, tile = 0; tile < tiles; ++tile) {
+    for (; fetched < tiles && fetched < tile + 2; ++fetched) {
+      pipe.producer_acquire();
+      cuda::memcpy_async(block, stage[fetched % 2], in + fetched * 64, 64 * sizeof(int), pipe);
+      pipe.producer_commit();
+    }
+    pipe.consumer_wait();
+    sum += stage[tile % 2][63 - threadIdx.x];
+    pipe.consumer_release();
+  }
+  out[threadIdx.x] = sum;
+}
+
 int main() {
   std::vector<float> in(3 * 64);
   for (size_t i = 0; i < in.size(); ++i) in[i] = i;
@@ -60,6 +81,16 @@ int main() {
     int expected = 0;
     for (int tile = 0; tile < 7; ++tile) expected += tiles[tile * 32 + 31 - t];
     EXPECT(total[t] == expected, "sum %d: %d, not %d", t, total[t], expected);
+  }
+  std::vector<int> wide(7 * 64);
+  for (size_t i = 0; i < wide.size(); ++i) wide[i] = i * i % 103;
+  CUDA(cudaMalloc(&sums, 256));
+  shared_stages<<<1, 64>>>(to_device(wide), sums, 7);
+  total = to_host(sums, 64);
+  for (int t = 0; t < 64; ++t) {
+    int expected = 0;
+    for (int tile = 0; tile < 7; ++tile) expected += wide[tile * 64 + 63 - t];
+    EXPECT(total[t] == expected, "shared sum %d: %d, not %d", t, total[t], expected);
   }
   return wrong != 0;
 }
