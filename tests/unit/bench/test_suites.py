@@ -74,6 +74,8 @@ def test_a_command_that_waits_for_good_is_told_from_one_that_works(tmp_path: Pat
         ("Verification failed at 3", WRONG),
         ("incorrect result", WRONG),
         ("errors: 12, mismatches: 3", WRONG),
+        ("computed result (2) does not match expected result (3).", WRONG),
+        ("The result is not correct", WRONG),
         ("Average time 3 us", RAN),
         ("Error (L2norm): 1.6e-09", RAN),
         ("Error: no device", WRONG),
@@ -138,6 +140,11 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
             hecbench_problems.sums_of_both,
             "Summation of output prices on GPU: 20.0\nSummation of output prices on CPU: 20.001",
             "Summation of output prices on GPU: 20.0\nSummation of output prices on CPU: 21.0",
+        ),
+        (
+            hecbench_problems.halves,
+            "Check correctness on the device\n!!![idx=0] 2592.000000 != 2592.907471, diff=0.907471",
+            "Check correctness on the device\n!!![idx=0] 2592.000000 != 2593.907471, diff=1.907471",
         ),
     ],
 )

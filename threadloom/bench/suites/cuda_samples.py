@@ -130,6 +130,9 @@ EXIT_WAIVED = 2
 # The outcome of a comparison as exit status: exit(same ? EXIT_SUCCESS : EXIT_FAILURE).
 _VERDICT = re.compile(r"\?\s*EXIT_SUCCESS\s*:\s*EXIT_FAILURE")
 
+# They compare, and print only what differs (or a process of theirs fails).
+_SILENT = r"MC_\w+|memMapIPCDrv"
+
 
 def _judge(folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
     last = outcomes[-1]
@@ -137,6 +140,8 @@ def _judge(folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
         lines = [line.strip() for line in last.output.splitlines() if line.strip()]
         return WAIVED, lines[-1][:160] if lines else "exit status 2"
     result, cause = judge_by_output(folder, outcomes)
+    if result == RAN and re.fullmatch(_SILENT, folder.name):
+        return PASS, "it says what is wrong, or ends with a failure, and does not"
     sources = [path for path in folder.rglob("*") if path.suffix in (".cu", ".cpp")]
     if result == RAN and any(_VERDICT.search(path.read_text(errors="replace")) for path in sources):
         return PASS, "its comparison is its exit status, 0"

@@ -6,6 +6,7 @@ that switch a program's own check on, and how checks are read whose outcome no u
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 
@@ -288,6 +289,17 @@ def sums_of_both(output: str) -> str:
     return next((f"device {a}, host {b}" for a, b in pairs if not abs(a - b) <= 1e-4 * abs(b)), "")
 
 
+def halves(output: str) -> str:
+    """it checks on the device, and where it prints a difference that is one of rounding to f16, half a unit at most"""
+    if "Check correctness on the device" not in output:
+        return "its check has not run"
+    for value, difference in re.findall(r"!!!\[idx=\d+\] (\S+) != \S+, diff=(\S+)", output):
+        unit = 2.0 ** (math.frexp(float(value))[1] - 11)
+        if not abs(float(difference)) <= unit / 2:
+            return f"off by {difference} at {value}"
+    return ""
+
+
 # Programs that exit with status 0 and print no word like "pass" or "fail".
 CHECKS: dict[str, Callable[[str], str]] = {
     "amgmk": silent,
@@ -305,6 +317,7 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "feynman-kac": error_at_most(0.1),
     "fhd": error_at_most(1e-2),
     "graphB+": silent,
+    "gemv": halves,
     "geodesic": error_at_most(0.1),
     "haversine": error_at_most(1e-6),
     "hbc": error_at_most(1e-2),
