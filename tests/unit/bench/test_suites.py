@@ -106,6 +106,7 @@ def suite(tmp_path: Path, **files: str) -> Path:
         ("true", "kill -SEGV $$", CRASH),
         ("true", "echo could not open input.txt && test -e data/input.txt", INPUT),
         ("true", "echo Failed to open the file frames/0. Exit; exit 1", INPUT),
+        ("true", "grep x ./testcases/* || true", INPUT),
         ("while :; do :; done", "true", TIME),
     ],
 )

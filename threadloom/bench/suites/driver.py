@@ -15,6 +15,7 @@ from threadloom.bench.suites.program import (
     BUILD,
     CRASH,
     INPUT,
+    RAN,
     TIME,
     WAIVED,
     WRONG,
@@ -91,7 +92,8 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
             row.result, row.cause = WRONG, f"its output cannot be read: {error}"
         missing = missing_inputs(program.runs[: len(outcomes)], folder)
         unopened = _NOT_OPENED.search(log)
-        if row.result in (WRONG, CRASH) and (missing or unopened):
+        unread = row.result == RAN and "No such file or directory" in log
+        if (row.result in (WRONG, CRASH) and (missing or unopened)) or unread:
             row.result = INPUT
             row.cause = line_of(log, unopened.start()) if unopened else f"{missing[0]} is missing"
         row.cause = anonymous(row.cause, scratch)
