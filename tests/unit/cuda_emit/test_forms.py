@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import threadloom as tl
 from benchmarks.gpu_cases import column_sum, double_product, running_sum, split_sums
+from tests.unit.sched import test_repeated_sums as repeated_sums
 from threadloom.examples import flash_attention, flash_attention_varlen, matmul, mla_decode, w4_matmul
 from threadloom.examples.chunk_state import chunk_state
 from threadloom.examples.chunk_state import inputs as chunk_state_inputs
@@ -15,6 +18,7 @@ from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit import emit
 from threadloom.targets.cuda.launch import device_tensors
+from threadloom.targets.cuda.time_plan import packed_facts
 
 
 def source_of(call, device: str = "h200", only: Partition | None = None) -> str:
@@ -113,3 +117,20 @@ def test_gathers_compute_their_own_indices():
     text = source_of(rotate.bind(np.zeros((64, 128), np.float32), np.zeros((64, 64), np.float32)))
     gather = text[text.index("// gather_cos") :]
     assert gather.index("floor_mod(") < gather.index("cos_[(i64)(")
+
+
+def test_a_sum_over_what_workers_share_is_whole_in_each():
+    """Each worker has 64 of 128 latent columns of the result, and makes all scores itself, in memory of its own."""
+    call, program = repeated_sums.call_of("mla_decode"), repeated_sums.planned("mla_decode")
+    text = emit(program, packed_facts(call.kernel, call.dims), call.dims).text
+    loops = re.findall(r"for \(int k = 0; k < (\d+); k\+\+\) {\n *mma_\w+\((\w+), (\w+)_desc(_across)?", text)
+    scores = [(steps, row) for steps, result, row, _ in loops if result == "dot"]
+    assert set(scores) == {("8", "smem_q")}, "the depth of 128, in steps of 16"
+    parts = [(steps, row, across) for steps, result, row, across in loops if result == "acc"]
+    assert set(parts) == {("2", "smem_latent", "_across")}, "32 keys"
+    assert "smem_latent_desc_across = descriptor_mn_major(smem_latent + (worker * 64) / 64 *" in text
+    (own,) = {x for x in re.findall(r"const u32 (own_\w+) = ", text)}
+    memory = own.replace("own_", "smem_")
+    assert f"{own} = worker == 0 ? {memory}_worker0 : {memory}_worker1;" in text
+    store = text[text.rindex("// store_out") :]
+    assert "worker * 64 + " in store

@@ -14,6 +14,7 @@ from threadloom.targets.cuda.wgmma import OPERANDS, Instruction
 from threadloom.tile import ops as tile
 
 MAX_N = 256
+MOST_STEPS = 16  # written out: the assembler keeps the descriptor of each in registers, for the next time
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +150,9 @@ def emit_dot(
     n = plan.n // pieces
     i = instruction(plan, row, column, n)
     used.add(i)
-    w.line("#pragma unroll")
-    with w.block(f"for (int k = 0; k < {plan.k // i.k}; k++)"):
+    steps = plan.k // i.k
+    w.line("#pragma unroll" if steps <= MOST_STEPS else "#pragma unroll 4")
+    with w.block(f"for (int k = 0; k < {steps}; k++)"):
         flag = "1" if accumulate == "1" else f"k > 0 || {accumulate}" if accumulate != "0" else "k > 0"
         for m_block in range(plan.m // 64):
             for piece in range(pieces):

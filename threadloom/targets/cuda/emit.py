@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.machine.devices import device
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
-from threadloom.sched.semantics import Places as Whole
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
 from threadloom.targets.cuda.begin_ahead import begins_ahead, declare_next_slots
@@ -28,7 +27,7 @@ from threadloom.targets.cuda.nvrtc import functions_of
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.section import RoleEmitter
-from threadloom.targets.cuda.unsupported import located, no_code
+from threadloom.targets.cuda.unsupported import located
 from threadloom.targets.cuda.wgmma import wrapper
 from threadloom.task.ops import Method
 from threadloom.tile import ops as tile
@@ -60,17 +59,8 @@ class KernelSource:
     blocks_per_eu: int = 1
 
 
-def refuse_repeated_sums(program: SProgram) -> None:
-    """Plans in which every worker does the whole of a product of which they share another's columns."""
-    places = Whole(program)
-    for task in program.graph.tasks:
-        if places.is_whole(task.name):
-            raise no_code("a sum that every worker does for itself", "workers share the axis it goes over", task.loc)
-
-
 def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int], timeline: int = 0) -> KernelSource:
     """`timeline`: records of in-kernel clocks that each role of block 0 keeps (0: none; see `clocks.py`)."""
-    refuse_repeated_sums(program)
     plan = KernelPlan(program, facts, dims, timeline=timeline)
     kernel = program.graph.kernel
     body = Writer()
@@ -181,7 +171,9 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
             if shared.row_axes
             else shared.columns
         )
-        w.line(f"const u32 {shared.base} = smem + {at};  // {b.slots} slots of {shape} {shared.dtype.name}, {b.layout}")
+        owner = f" of {b.role}" if b.role else ""
+        name = f"smem_{c_name(b.name)}"
+        w.line(f"const u32 {name} = smem + {at};  // {b.slots} slots of {shape} {shared.dtype.name}, {b.layout}{owner}")
         at += _up(b.slots * shared.bytes_per_slot, ALIGN_BYTES)
     for s in plan.rings:
         w.line(f"const u32 {plan.barrier_name(s.name)} = smem + {at};  // {s.slots} barriers")
@@ -306,6 +298,8 @@ def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     for b in plan.program.buffers:
         if b.layout == "staging" and b.role in ("", role.name):
             names.append(("u32", staging_name(b.tile), "smem_" + c_name(b.name)))
+        elif b.space == "smem" and b.role == role.name:
+            names.append(("u32", plan.shared_tiles[b.name].base, "smem_" + c_name(b.name)))
     turns = {}
     for section in plan.program.sections:
         for instr in section.instrs if section.role == role.name else ():

@@ -279,7 +279,8 @@ class KernelPlan:
 
     @cached_property
     def shared_tiles(self) -> dict[str, SharedTile]:
-        """Buffer name -> its tile in shared memory (address names are the buffer's)."""
+        """Buffer name -> its tile in shared memory. Address names are the buffer's; of workers that have one each, the
+        tile's, which is another address in each role (as for what is staged)."""
         made: dict[str, SharedTile] = {}
         for b in self.program.buffers:
             if _is_shared(b):
@@ -294,7 +295,8 @@ class KernelPlan:
         swizzled = b.layout == "swizzle-128" or self._wants_swizzle(value.name, rows, column)
         granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
         columns = -(-self.padded(column) // granule) * granule
-        return SharedTile("smem_" + c_name(b.name), dtype, rows, column, columns, b.slots, swizzled)
+        base = own_name(b.tile) if b.role else "smem_" + c_name(b.name)
+        return SharedTile(base, dtype, rows, column, columns, b.slots, swizzled)
 
     def _wants_swizzle(self, value: str, rows: tuple[tuple[str, int], ...], column: str) -> bool:
         """Whether threads read a tile of whole 128-byte lines with their lanes down the rows: in plain rows their
@@ -460,6 +462,10 @@ def c_name(name: str) -> str:
 
 def staging_name(tile_name: str) -> str:
     return "staged_" + c_name(tile_name)
+
+
+def own_name(tile_name: str) -> str:
+    return "own_" + c_name(tile_name)
 
 
 def with_extents(plan: KernelPlan, dims: dict[str, int]) -> KernelPlan:

@@ -190,6 +190,15 @@ class Places:
             places[name] = Place(variable, self.stops[name], extent, full=extent == 1)
         self.loops[-1][stage] = places
 
+    def _whole_place(self, name: str) -> Place:
+        """Of an axis that no loop cuts: all of it, or the worker's part."""
+        extent, mine = self.plan.extents[name], self.plan.worker_extents[name]
+        whole = Place("0", str(extent), extent, full=True)
+        if not self.worker or mine == extent:
+            return whole
+        first = f"worker * {mine}"
+        return Place(first, f"{first} + {mine}", mine, full=True, offset=first, whole=whole)
+
     @contextmanager
     def inside(self, stage: int) -> Iterator[None]:
         """While the loop that an instruction of `stage` runs is written."""
@@ -201,11 +210,7 @@ class Places:
 
     def at(self, stage: int) -> dict[str, Place]:
         """Places of all axes for an instruction of `stage`."""
-        whole = {
-            a.name: Place("0", str(self.plan.extents[a.name]), self.plan.extents[a.name], full=True)
-            for a in self.plan.axes.values()
-            if a.kind is AxisKind.WHOLE
-        }
+        whole = {a.name: self._whole_place(a.name) for a in self.plan.axes.values() if a.kind is AxisKind.WHOLE}
         found = whole | self.grid
         for loop, its_stage in zip(self.loops, (*self.around, stage), strict=True):
             found |= loop.get(its_stage, {})
