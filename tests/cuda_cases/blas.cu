@@ -1,5 +1,8 @@
-// slow; cuBLAS: products with every transposition against plain loops, vectors with strides, matrices copied in and out.
+// slow; cuBLAS: products with every transposition against plain loops, vectors with strides, matrices copied in and out,
+// LU factors with and without row exchanges.
+#include <algorithm>
 #include <cmath>
+#include <cublasXt.h>
 #include <cublas_v2.h>
 
 #include "check.h"
@@ -49,6 +52,32 @@ int main() {
     for (int i = 0; i < m; ++i) sum += a[j * ld + i];
     EXPECT(w[j] == sum, "gemv %d: %f", j, w[j]);
   }
+  const int size = 5;
+  std::vector<double> square(size * size);
+  for (int i = 0; i < size * size; ++i) square[i] = i * i * 7 % 31 + (i % (size + 1) == 0 ? 40 : 1);
+  for (bool exchanged : {true, false}) {
+    if (exchanged) square[0] = 0;  // the first row must go
+    else square[0] = 50;
+    std::vector<double*> batch = {to_device(square), to_device(square)};
+    int *pivots = to_device(std::vector<int>(2 * size)), *info = to_device(std::vector<int>(2, 9));
+    EXPECT(cublasDgetrfBatched(h, size, to_device(batch), size, exchanged ? pivots : nullptr, info, 2) == CUBLAS_STATUS_SUCCESS, "getrf");
+    std::vector<double> lu = to_host(batch[1], size * size), product(size * size, 0.0);
+    std::vector<int> rows = to_host(pivots, 2 * size);
+    EXPECT(to_host(info, 2)[1] == 0, "singular");
+    for (int i = 0; i < size; ++i)
+      for (int j = 0; j < size; ++j)
+        for (int k = 0; k <= std::min(i, j); ++k) product[j * size + i] += (k == i ? 1.0 : lu[k * size + i]) * lu[j * size + k];
+    for (int j = size - 1; exchanged && j >= 0; --j)
+      for (int l = 0; l < size; ++l) std::swap(product[l * size + j], product[l * size + rows[size + j] - 1]);
+    for (int i = 0; i < size * size; ++i) EXPECT(std::fabs(product[i] - square[i]) < 1e-9, "LU %d: %f, not %f", i, product[i], square[i]);
+  }
+  cublasXtHandle_t xt;
+  int device = 0;
+  float left[4] = {1, 2, 3, 4}, right[4] = {5, 6, 7, 8}, both[4], once = 1, nothing = 0;
+  EXPECT(cublasXtCreate(&xt) == CUBLAS_STATUS_SUCCESS && cublasXtDeviceSelect(xt, 1, &device) == CUBLAS_STATUS_SUCCESS, "XT");
+  EXPECT(cublasXtSgemm(xt, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 2, &once, left, 2, right, 2, &nothing, both, 2) == CUBLAS_STATUS_SUCCESS, "XT product");
+  EXPECT(both[0] == 23 && both[1] == 34 && both[2] == 31 && both[3] == 46, "XT product %f", both[0]);
+  EXPECT(cublasXtDestroy(xt) == CUBLAS_STATUS_SUCCESS, "XT destroy");
   EXPECT(cublasDestroy(h) == CUBLAS_STATUS_SUCCESS, "destroy");
   return wrong != 0;
 }

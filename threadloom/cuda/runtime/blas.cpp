@@ -41,6 +41,28 @@ bool library_gemm(int ta, int tb, int m, int n, int k, double alpha, const doubl
   return f ? (f(102, 111 + ta, 111 + tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc), true) : false;
 }
 
+// PA = LU in place, with rows exchanged where `pivots` (from 1) is wanted; returns the first column (from 1) with a zero
+// pivot, or 0.
+template <class T> int factorise(int n, T* a, int lda, int* pivots) {
+  int singular = 0;
+  for (int j = 0; j < n; ++j) {
+    T* column = a + (size_t)j * lda;
+    int largest = j;
+    for (int i = j + 1; pivots && i < n; ++i)
+      if (std::abs(column[i]) > std::abs(column[largest])) largest = i;
+    if (pivots) pivots[j] = largest + 1;
+    if (column[largest] == T(0)) {
+      singular = singular ? singular : j + 1;
+      continue;
+    }
+    for (int l = 0; largest != j && l < n; ++l) std::swap(a[(size_t)l * lda + j], a[(size_t)l * lda + largest]);
+    for (int i = j + 1; i < n; ++i) column[i] /= column[j];
+    for (int l = j + 1; l < n; ++l)
+      for (int i = j + 1; i < n; ++i) a[(size_t)l * lda + i] -= column[i] * a[(size_t)l * lda + j];
+  }
+  return singular;
+}
+
 template <class T>
 void gemm(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
   if (library_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)) return;
@@ -145,6 +167,12 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void* a, i
   cublasStatus_t cublas##S##gemmBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* const a[], int lda, const T* const b[], int ldb, const T* beta, T* const c[], int ldc, int count) { \
     return run(h, [=, alpha = *alpha, beta = *beta] {                                                                                     \
       for (int i = 0; i < count; ++i) gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a[i], lda, b[i], ldb, beta, c[i], ldc); \
+    });                                                                                                                                   \
+  }                                                                                                                                       \
+  cublasStatus_t cublas##S##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* pivots, int* info, int count) {             \
+    if (n < 0 || lda < n) return CUBLAS_STATUS_INVALID_VALUE;                                                                             \
+    return run(h, [=] {                                                                                                                   \
+      for (int i = 0; i < count; ++i) info[i] = factorise<T>(n, a[i], lda, pivots ? pivots + (size_t)i * n : nullptr);                    \
     });                                                                                                                                   \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##geam(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, const T* alpha, const T* a, int lda, const T* beta, const T* b, int ldb, T* c, int ldc) { \
