@@ -119,6 +119,15 @@ class DataChecker:
             return [Access(run, f, buffer.name, slot, part, eu, True, content) for f in range(self.eus)]
         return [Access(run, run.step.eu, buffer.name, slot, part, ALL, writes, content, split)]
 
+    def split_tasks(self) -> set[str]:
+        """Tasks of which each worker does a part, its own of the tiles that they touch."""
+        return {
+            task.name
+            for task in self.program.graph.tasks
+            for value in (*task.reads, *task.writes)
+            if (tile := self.places.tile(value)) is not None and self.places.is_split(tile, task.name)
+        }
+
     # ------------------------------------------------------------ one slot
 
     def _check_slot(self, accesses: list[Access]) -> None:
@@ -227,20 +236,25 @@ def implicit_tasks(program: SProgram) -> set[str]:
 
 
 def check_issued(checker: DataChecker) -> None:
-    """Every task instance is issued: once by one role, or by all workers."""
+    """Every task instance is issued: once by one role, or by all workers; by all where each does a part of it."""
     findings, trips = checker.findings, checker.trips
     workers = set(checker.workers)
+    split = checker.split_tasks() if len(workers) > 1 else set()
     for who in checker.reference.uses:
         if who.task in checker.implicit:
             continue
         for eu in range(checker.eus):
-            roles = [run.step.role for run in checker.issuers.get((eu, who), [])]
+            runs = checker.issuers.get((eu, who), [])
+            roles = [run.step.role for run in runs]
             if not roles:
                 message = f"{who} is never issued"
                 findings.add(Finding("not-issued", message, who.task, "", "", "", who.instance), trips)
             elif len(roles) > 1 and (len(set(roles)) < len(roles) or set(roles) != workers):
                 message = f"{who} is issued by {', '.join(roles)}; it must be one role, or every worker once"
                 findings.add(Finding("issued-twice", message, who.task, who.task, "", roles[0], who.instance), trips)
+            elif len(roles) == 1 and roles[0] in workers and who.task in split and not runs[0].unit.is_async:
+                message = f"{who} is issued by {roles[0]} only, so the other workers' parts of it are never done"
+                findings.add(Finding("not-issued", message, who.task, "", "", roles[0], who.instance), trips)
 
 
 def check_exit(order: Order, findings: Findings, trips: str) -> None:
