@@ -254,7 +254,9 @@ def silent(output: str) -> str:
     return next((line for line in output.splitlines() if re.search(r"(?i)\berror:|differ|assertion|failed", line)), "")
 
 
-_ERROR = re.compile(r"(?i)\b(?:RMSE|RSME|accuracy|error[a-z ]*)\s*(?:[:=]|\bis)\s*([-+.\dEe]+|-?nan|inf)")
+_ERROR = re.compile(
+    r"(?i)\b(?:RMSE|RSME|accuracy|deviation[\w ]*|error[a-z ]*)(?: \(\w+\))?\s*(?:[:=]|\bis)\s*([-+.\dEe]+|-?nan|inf)"
+)
 
 
 def error_at_most(bound: float) -> Callable[[str], str]:
@@ -280,8 +282,8 @@ def device_as_host(output: str) -> str:
 
 
 def sums_of_both(output: str) -> str:
-    """the sums of all prices that it prints for device and host, and one price of each, agree to within 1e-4"""
-    wanted = r"(?:Summation of output prices|Output price at index \d+) on {}: (\S+)"
+    """the sums of all prices that it prints for device and host (and one price of each) agree to within 1e-4"""
+    wanted = r"(?:Summation of output prices|Output price at index \d+|Sum of output dirty prices) on {}: (\S+)"
     device, host = (re.findall(wanted.format(side), output) for side in ("GPU", "CPU"))
     pairs = [(float(ours), float(theirs)) for ours, theirs in zip(device, host, strict=False)]
     if not pairs or len(device) != len(host):
@@ -302,17 +304,21 @@ def halves(output: str) -> str:
 
 # Programs that exit with status 0 and print no word like "pass" or "fail".
 CHECKS: dict[str, Callable[[str], str]] = {
+    "affine": error_at_most(1),
     "amgmk": silent,
     "ans": silent,
     "bsearch": silent,
     "channelShuffle": silent,
+    "babelstream": silent,
     "black-scholes": sums_of_both,
+    "bonds": sums_of_both,
     "car": error_at_most(1e-2),
     "cobahh": error_at_most(1e-3),
     "collision": silent,
     "distort": error_at_most(1),
     "dslash": silent,
     "expdist": device_as_host,
+    "extend2": silent,
     "extrema": silent,
     "feynman-kac": error_at_most(0.1),
     "fhd": error_at_most(1e-2),
@@ -321,5 +327,7 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "geodesic": error_at_most(0.1),
     "haversine": error_at_most(1e-6),
     "hbc": error_at_most(1e-2),
+    "heat": error_at_most(1e-4),
+    "hexciton": error_at_most(1e-3),
     "hotspot3D": error_at_most(1e-3),
 }
