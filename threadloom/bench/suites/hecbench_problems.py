@@ -214,7 +214,7 @@ SMALLER: dict[str, Edits] = {
         ("main.cu", "nDetY = 2048", "nDetY = 205"),
     ),
     "degrid": (
-        ("degrid.h", "NPOINTS  40000", "NPOINTS  200"),
+        ("degrid.h", "NPOINTS  40000", "NPOINTS  192"),
         ("degrid.h", "REPEAT   100", "REPEAT   1"),
     ),
     "ert": (("main.cu", "ERT_MEMORY_MAX      33554432", "ERT_MEMORY_MAX      262144"),),
