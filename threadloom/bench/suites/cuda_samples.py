@@ -67,8 +67,8 @@ SMALLER: dict[str, Edits] = {
     )
 } | {
     "convolutionTexture": (
-        ("main.cpp", "imageW = 3072", "imageW = 768"),
-        ("main.cpp", "imageH = 3072 / 2", "imageH = 384"),
+        ("main.cpp", "imageW     = 3072", "imageW     = 768"),
+        ("main.cpp", "imageH     = 3072 / 2", "imageH     = 384"),
     ),
 }
 
