@@ -16,6 +16,7 @@ Exit status: 0 good, 1 the thing asked about failed, 2 usage. A command that a s
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import importlib.util
 import os
@@ -59,6 +60,8 @@ COMMANDS = (
     Command("check", "threadloom.cli.check", "run a CUDA program and report races, divergent barriers, bad accesses"),
     Command("explain", "threadloom.cli.explain", "say what was done with each CUDA kernel, and why"),
 )
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 # Errors of the library that, here, are about what the command line or the environment says.
 USAGE_SLUGS = (env.UNKNOWN, env.BAD_VALUE, "unknown-device", "unknown-policy")
@@ -158,5 +161,7 @@ def _message(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.errno in FULL:  # of a write: it does not know its file
+        return f"{error.strerror}\n  try: free some, or another folder; the results of earlier runs are as they were"
     what = str(error) if isinstance(error, ThreadloomError) else f"{type(error).__name__}: {error}"
     return f"internal error: {what}\n  a bug of threadloom's: LOOM_DEBUG=1 shows where, LOOM_DUMP=DIR keeps every stage"

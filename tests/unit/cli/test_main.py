@@ -61,6 +61,7 @@ def test_every_command_has_help(loom, name):
         (InternalError("it broke", replay="loom x"), 1, "loom: internal error: it broke\n  replay: loom x"),
         (cli.UsageError("no such thing"), 2, "loom: no such thing"),
         (FileNotFoundError(2, "No such file or directory", "a.py"), 1, "loom: a.py: No such file or directory"),
+        (OSError(28, "No space left on device"), 1, "loom: No space left on device\n  try: free some"),
         (ZeroDivisionError("division by zero"), 1, "loom: internal error: ZeroDivisionError: division by zero"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],

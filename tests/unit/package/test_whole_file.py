@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 import pytest
 
@@ -24,3 +25,14 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing(tmp_path):
         write_whole(path, "\ud800")
     assert [p.name for p in tmp_path.iterdir()] == ["b.txt"]
     assert path.read_text() == "old"
+
+
+def test_a_write_that_fails_names_its_file(tmp_path):
+    path, (soft, hard) = tmp_path / "b.txt", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
+    try:
+        with pytest.raises(OSError, match=r"b\.txt"):
+            write_whole(path, "more than eight bytes")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
