@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Runs attention with in-kernel clocks on one block, and writes the measured timeline below the planned one.
+"""Runs a case of hopper.py with in-kernel clocks on one block, and writes the measured timeline beside the planned one.
 
-    python benchmarks/hopper_timeline.py OUT_FOLDER [TILES [CAUSAL [HEAD_DIM]]]
+    python benchmarks/hopper_timeline.py OUT_FOLDER [--ops attention] [--only "D128 causal1"] [--tiles m128n128w2]
 
-The text report says how long iterations and tiles took and where each role waited. task-times.json holds what vector
-sTasks took; `loom schedule flash_attention --device h200 --task-times FILE` plans with it.
+The first case whose label matches is taken, by the model's own choice or with the tiles given. The text report says how
+long iterations and tiles took and where each role waited. task-times.json holds what vector sTasks took; `loom schedule
+KERNEL --device h200 --task-times FILE` plans with it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
 import sys
 from collections import defaultdict
 from itertools import pairwise
@@ -18,12 +21,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import torch
-from hopper import attention_reference
-from hopper_timing import Case, device_tensor, find_partition, launch, relative_error
+from hopper import OPS
+from hopper_timing import device_tensor, find_partition, launch, relative_error
 
-import threadloom as tl
-from examples.flash_attention import flash_attention
 from threadloom.machine.devices import device
 from threadloom.sched.ops import Issue
 from threadloom.sched.profiled import times_of_records
@@ -37,21 +37,26 @@ RECORDS = 6000
 
 
 def main() -> None:
-    out = Path(sys.argv[1])
-    tiles, causal, D = (sys.argv[2:] + ["m128n128w2", "0", "128"][len(sys.argv) - 2 :])[:3]
-    kernel = flash_attention.tile(T=tl.bf16, causal=bool(int(causal)))
-    D = int(D)
-    tensors = {n: torch.randn(4, 4096, 16, D, device="cuda").bfloat16().transpose(1, 2) for n in ("q", "k", "v", "out")}
-    case = Case("attention", kernel, [tensors], {"scale": D**-0.5}, lambda s: attention_reference(s, int(causal)))
-    program = plan(kernel, case.dims, "h200", only=find_partition(kernel, case.dims, tiles)).best
-    facts = {p.name: facts_of(p, device_tensor(tensors[p.name])) for p in kernel.tensors}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--ops", default="attention")
+    parser.add_argument("--only", default="D128 causal0")
+    parser.add_argument("--tiles", default="")
+    args = parser.parse_args()
+    case = next(c for op in args.ops.split(",") for c in OPS[op]() if c.repeats and re.search(args.only, c.label))
+    only = find_partition(case.kernel, case.dims, args.tiles) if args.tiles else None
+    program = plan(case.kernel, case.dims, "h200", only=only).best
+    facts = {p.name: facts_of(p, device_tensor(case.sets[0][p.name])) for p in case.kernel.tensors}
     made = compile_program(program, facts, case.dims, timeline=RECORDS)
     for _ in range(3):
         launch(made, case, 0)
     records = read_clocks(made, RECORDS)
-    timeline = measured_timeline(program, device("h200"), records)
-    (out / "timeline.json").write_text(to_json(timeline))
-    (out / "task-times.json").write_text(json.dumps(times_of_records(program, case.dims, device("h200"), records)))
+    machine = device(program.device)
+    timeline = measured_timeline(program, machine, records)
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "timeline.json").write_text(to_json(timeline))
+    (args.out / "task-times.json").write_text(json.dumps(times_of_records(program, case.dims, machine, records)))
+    print(case.label, program.device, " ".join(f"{t.axis}{t.extent}" for t in program.partition.tiles))
     sections = {(s.loop, s.role): s.instrs for s in program.sections}
     spent = defaultdict(list)
     for r in records:
@@ -67,7 +72,7 @@ def main() -> None:
             f"median {lengths[len(lengths) // 2]:7.0f} mean {sum(lengths) / len(lengths):8.0f} "
             f"max {lengths[-1]:7.0f} every {middle:7.0f}"
         )
-    print("error", relative_error(tensors["out"][:1, :2], case.reference({n: t[:1, :2] for n, t in tensors.items()})))
+    print("error", relative_error(case.sets[0][case.output], case.reference(case.sets[0])))
 
 
 if __name__ == "__main__":

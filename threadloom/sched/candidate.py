@@ -19,7 +19,7 @@ from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.parts import Parts, with_combination
 from threadloom.sched.pipeline import Problem, Space, build
-from threadloom.sched.placement import Place, Placement, operand_of, place
+from threadloom.sched.placement import Place, Placement, operand_of, passes_through, place
 from threadloom.sched.profile import Costs
 from threadloom.sched.sizes import BoundScalars, Sizes, sizes_of
 from threadloom.sched.tile_map import TileMap
@@ -132,13 +132,33 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
             return Rejected(partition, worst.partition("@")[0], "no initiation interval satisfies it")
     if grid.uneven:  # tiles of equal length are neighbours, so that their order can go from long to short
         rest = tuple(a for a in partition.order if a not in grid.walked)
-        partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=1)
+        group = _section(partition, context, grid)
+        partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=group)
     if grid.tiles <= device.eu_count:
         ahead = frozenset(t for t in ahead if _home(tiles, t, graph) != 0)  # no EU has a next tile
     made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds, ahead)
     real = {loop: shared_bounds(problem, bounds[loop]) for loop, problem in problems.items()}
     made.floor_ns = _time(made, _at_bounds(problems, real))
     return made
+
+
+def _section(partition: Partition, context: Context, grid: Grid) -> int:
+    """How many indices of the other axes are done from long to short together before the next, so that what their
+    tiles share stays in the L2 cache; 1: all at once.
+
+    EUs take tiles to and fro (0 1 2 2 1 0 0 ...): they keep to get the same work where two rounds are whole sections,
+    or a section is whole pairs of rounds. Of those the largest that fits half of the cache, else the smallest."""
+    device, rounds = context.device, 2 * context.device.eu_count
+    cache = int(device.fact("l2_bytes", 0)) // 2
+    if device.arch == "cpu" or not partition.persistent or len(grid.walked) != 1 or context.moved_bytes <= cache:
+        return 1
+    (axis,) = grid.walked
+    extent = next((t.extent for t in partition.tiles if t.axis == axis), 1)
+    along = -(-context.whole[axis] // extent)
+    others = grid.tiles // along
+    even = [n for n in range(2, others) if rounds % (n * along) == 0 or n * along % rounds == 0]
+    fitting = [n for n in even if n * context.moved_bytes <= others * cache]
+    return max(fitting, default=min(even, default=1))
 
 
 def _with_kept(placement: Placement, graph: TaskGraph, tiles: TileMap, grid: Grid) -> Placement:
@@ -213,8 +233,11 @@ def _registers_short(graph: TaskGraph, placement: Placement, sizes: Sizes, devic
     if device.arch == "cpu" or not registers:
         return None
     budget = (registers - int(device.fact("register_fixed_regs", 0))) * 4 * int(device.fact("threads_per_worker", 128))
+    passing = [t for t in graph.tiles if device.fact("one_tile_blocks") and passes_through(t, graph)]
+    later = frozenset(v for t in passing for v in (t.name, *t.values))
     for task in graph.tasks:
-        if task.kind is Kind.VECTOR and (need := live_bytes(task, sizes, placement.units[task.name].split)) > budget:
+        split = placement.units[task.name].split
+        if task.kind is Kind.VECTOR and (need := live_bytes(task, sizes, split, later)) > budget:
             return "memory:reg", f"{task.name} alone needs {need} bytes of the {budget} of a worker"
     entry = int(device.fact("registers_per_thread_row", 0)) // (len(_workers(placement)) + 1)
     matrix = (t for t in graph.tasks if placement.units[t.name].method is Method.MATRIX)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from threadloom.machine.model import Device
 from threadloom.sched.fold import Modulo
@@ -37,7 +39,10 @@ class Grid:
 
 
 def grid_of(
-    graph: TaskGraph, sizes: Sizes, scalars: BoundScalars, rounded: Mapping[str, int] | None = None,
+    graph: TaskGraph,
+    sizes: Sizes,
+    scalars: BoundScalars,
+    rounded: Mapping[str, int] | None = None,
     most_positions: int = 64,
 ) -> Grid:
     """Numbers of tiles, grouped by trip counts. Only axes that bounds depend on are walked, and coarsely if long.
@@ -165,7 +170,7 @@ def launch_ns_of(device: Device, busiest_cycles: float, moved_bytes: float) -> f
 
 
 def spread(times: list[tuple[int, float]], eus: int, dynamic: bool) -> float:
-    """Cycles of the busiest EU. Equal tiles: waves. Uneven tiles, longest first: the mean plus part of the longest."""
+    """Cycles of the busiest EU. Equal tiles: waves. Uneven tiles, longest first: EUs take them to and fro."""
     total = sum(n * t for n, t in times)
     count = sum(n for n, _ in times)
     if not count:
@@ -174,9 +179,24 @@ def spread(times: list[tuple[int, float]], eus: int, dynamic: bool) -> float:
     if len(times) == 1:
         return -(-count // eus) * longest
     if dynamic:
-        shortest = min(t for _, t in times)
-        return max(total / eus + shortest / 2, longest)
+        return max(_to_and_fro(times, eus), longest)
     return max(-(-count // eus) * (total / count) * 1.15, longest)  # static order meets uneven tiles unluckily
+
+
+def _to_and_fro(times: list[tuple[int, float]], eus: int) -> float:
+    """The most that an EU has to do: tiles from long to short, dealt out 0 1 .. n-1, n-1 .. 1 0, 0 1 .. and so on."""
+    ends = list(accumulate(n for n, _ in sorted(times, key=lambda x: -x[1])))
+    cycles = [t for _, t in sorted(times, key=lambda x: -x[1])]
+
+    def at(position: int) -> float:
+        return cycles[bisect_right(ends, position)] if position < ends[-1] else 0.0
+
+    rounds = -(-ends[-1] // eus)
+    changes = {e % (2 * eus) for e in ends}  # where along a to and fro an EU's tiles begin to be others
+    first = {0, eus - 1, *(c if c < eus else 2 * eus - 1 - c for e in changes for c in (e - 1, e, e + 1) if c >= 0)}
+    return max(
+        sum(at(r * eus + (eu if r % 2 == 0 else eus - 1 - eu)) for r in range(rounds)) for eu in first if 0 <= eu < eus
+    )
 
 
 def moved_bytes(graph: TaskGraph, whole: dict[str, int], dims: dict[str, int]) -> float:

@@ -20,6 +20,7 @@ from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
 from threadloom.task.ops import Edge, Kind, TaskGraph
 
+SHARED_FROM = 0.5  # of an iteration a unit is busy, from which on roles take turns on it
 GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
 
 
@@ -381,9 +382,7 @@ class Synchronizer:
         content = -line.items[came].stage - dep.edge.distance
         following = (divmod(came + step, count) for step in range(1, later * count + at - came + 1))
         read = ((ahead, line.items[place]) for ahead, place in following if isinstance(line.items[place].instr, Issue))
-        return any(
-            i.task in distances and ahead - i.stage - distances[i.task] - content >= slots for ahead, i in read
-        )
+        return any(i.task in distances and ahead - i.stage - distances[i.task] - content >= slots for ahead, i in read)
 
     def _when_done(self, line: Line, came: int, signal: str) -> tuple[int, int]:
         """(iterations later, item after which): where the role waits for the asynchronous item anyway; else the first
@@ -393,6 +392,10 @@ class Synchronizer:
         for step in range(1, count + 1):
             later, at = divmod(came + step, count)
             if self._waits_for(line, signal, came, later, at):
+                return later, at
+        for step in range(1, count + 1):
+            later, at = divmod(came + step, count)
+            if later and self._waits_anyway(line, signal, came, later, at):
                 return later, at
         for step in range(1, 4 * count + 1):
             later, at = divmod(came + step, count)
@@ -406,6 +409,15 @@ class Synchronizer:
                 previous = (came + step - 1) % count
                 return (came + step - 1) // count, previous
         return 1, came
+
+    def _waits_anyway(self, line: Line, signal: str, came: int, later: int, at: int) -> bool:
+        """Whether item `at`, `later` iterations on, waits for what item `came` issued, for a reason of its own
+        iteration: not after the last one, where a wait for the release itself is left."""
+        covering = self._groups_between(line, signal, came, later, at)
+        return any(
+            isinstance(k, Wait) and k.signal == signal and k.stage == line.items[at].stage and k.pending <= covering
+            for k in line.items[at].before
+        )
 
     def _waits_for(self, line: Line, signal: str, came: int, later: int, at: int) -> bool:
         """Whether item `at` already waits for exactly the instance that item `came` issued `later` iterations ago."""
@@ -462,7 +474,8 @@ class Synchronizer:
         """Roles that share an asynchronous matrix unit take turns on it in the planned order.
 
         Left alone they fall into lockstep (prototype study: 2048 -> 3674 cycles). Where no role has other work in the
-        loop there is nothing to overlap, and handing over every iteration only costs.
+        loop there is nothing to overlap, and where the unit is idle most of the time nobody is in another's way:
+        handing over every iteration then only costs.
         """
         lines = {role: line for (at, role), line in self.lines.items() if at == loop}
         issued = [i for line in lines.values() for i in line.items if isinstance(i.instr, Issue)]
@@ -476,7 +489,8 @@ class Synchronizer:
         for unit, found in users.items():
             ii = lines[found[0][1]].ii
             found.sort(key=lambda f: f[0] % ii)
-            if len({role for _, role, _ in found}) < 2:
+            busy = sum(item.done - item.start for _, _, item in found)
+            if len({role for _, role, _ in found}) < 2 or busy < SHARED_FROM * ii:
                 continue
             for at, (start, role, item) in enumerate(found):
                 next_start, next_role, following = found[(at + 1) % len(found)]

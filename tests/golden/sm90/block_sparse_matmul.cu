@@ -125,8 +125,8 @@ else if (group == 1) {
     for (i32 t_3 = 0; t_3 < count_2; t_3++) {
       const i32 j_at = (t_3);
       const bool mask_2 = (u32)(i_at) < (u32)dim_M_p_32_m_1_div_32 && (u32)(j_at) < (u32)dim_K_p_32_m_1_div_32 ? (mask[(i64)(i_at) * mask_stride0 + (i64)(j_at) * mask_stride1] != 0) : bool(0);
-      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0);  // dependence: load_a -> dot_acc (a)
-      barrier_wait(full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_b -> dot_acc (b)
+      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0,  // dependence: load_a -> dot_acc (a)
+                   full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_b -> dot_acc (b)
       // dot_acc: acc.3
       if (mask_2) {
         mma_fence();

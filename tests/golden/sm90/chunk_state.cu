@@ -1,6 +1,6 @@
 // chunk_state for h200, planned by joint:greedy-aligned
 // tiles: p 64, n 16, k 64; 1 workers, 256 threads, 69888 bytes of shared memory
-// loop 1: one iteration every 437 cycles, 1 stages (predicted)
+// loop 1: one iteration every 437 cycles, 2 stages (predicted)
 #include "sm90.cuh"
 
 LOOM_DEVICE void mma_m64n16k16_f16_registers_mn(float* d, const u32* a, u64 b, i32 accumulate) {
@@ -138,6 +138,7 @@ else if (group == 1) {
   const u32 staged_t_21 = smem_t_21;
   const u64 smem_b_in_desc_across = descriptor_mn_major(smem_b_in, 8192);
   Ring<4> ring_1_4_0;
+  Ring<4> ring_1_4_1;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     i32 rest = tile;
     i32 plane = tiles_p * tiles_n;
@@ -180,9 +181,10 @@ else if (group == 1) {
     const i32 count_2 = ceil_div(dim_L, 64);
     for (i32 t_4 = 0; t_4 < count_2; t_4++) {
       const i32 k_at = (t_4) * 64;
-      barrier_wait(full_decay_1 + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0);  // dependence: load_decay -> vector_weighted (decay.1)
-      barrier_wait(full_dt + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_dt -> vector_weighted (dt)
-      barrier_wait(full_x + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_x -> vector_weighted (x)
+      const i32 k_at_2 = (t_4 - 1) * 64;
+      barrier_wait(full_decay_1 + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0,  // dependence: load_decay -> vector_weighted (decay.1)
+                   full_dt + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2,  // dependence: load_dt -> vector_weighted (dt)
+                   full_x + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_x -> vector_weighted (x)
       // vector_weighted: t.18
       float x_2[32];
       #pragma unroll
@@ -234,6 +236,9 @@ else if (group == 1) {
       }
       #pragma unroll
       for (int i = 0; i < 16; i++) weighted_packed[i] = pack_f16(t_18[2 * i], t_18[2 * i + 1]);
+      if (t_4 >= 1) {
+        if (lane == 0) barrier_arrive(empty_b_in + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b_in (b_in)
+      }
       barrier_wait(full_b_in + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 6);  // dependence: load_b_in -> dot_acc (b_in)
       // dot_acc: acc.2
       if (k_at + 64 > dim_L) {
@@ -252,9 +257,17 @@ else if (group == 1) {
         mma_m64n16k16_f16_registers_mn(acc, weighted_packed + 4 * k, smem_b_in_desc_across + ring_1_4_0.slot * 512 + k * 128, 1);
       }
       mma_commit();
-      mma_wait<0>();  // slot-free: dot_acc -> load_b_in (b_in)
-      if (lane == 0) barrier_arrive(empty_b_in + 8 * ring_1_4_0.slot);  // slot-free: dot_acc -> load_b_in (b_in)
       ring_1_4_0.advance();
+      if (t_4 >= 1) ring_1_4_1.advance();
+    }
+    if (count_2 > 0) {
+      // epilogue 0
+      {
+        const i32 k_at = (count_2 - 1) * 64;
+        mma_wait<0>();  // slot-free: dot_acc -> load_b_in (b_in)
+        if (lane == 0) barrier_arrive(empty_b_in + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b_in (b_in)
+        ring_1_4_1.advance();
+      }
     }
     mma_wait<0>();  // dependence: dot_acc -> vector_t (acc)
     pin(acc);

@@ -175,8 +175,8 @@ else if (group == 1) {
       const i32 r_at_2 = index_r_2;
       const i32 s_at_2 = index_s_2;
       const i32 c_at_2 = index_c_2 * 64;
-      barrier_wait(full_w + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0);  // dependence: load_w -> dot_acc (w)
-      barrier_wait(full_x + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_x -> dot_acc (x)
+      barrier_wait(full_w + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0,  // dependence: load_w -> dot_acc (w)
+                   full_x + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_x -> dot_acc (x)
       // dot_acc: acc.2
       mma_fence();
       #pragma unroll

@@ -150,8 +150,8 @@ else if (group == 1) {
     for (i32 t_3 = 0; t_3 < count_2; t_3++) {
       const i32 k_at = (t_3) * 64;
       const i32 k_at_2 = (t_3 - 1) * 64;
-      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0);  // dependence: load_a -> dot_acc (a)
-      barrier_wait(full_w + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_w -> dot_acc (w)
+      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0,  // dependence: load_a -> dot_acc (a)
+                   full_w + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_w -> dot_acc (w)
       // dot_acc: acc.2
       mma_fence();
       #pragma unroll

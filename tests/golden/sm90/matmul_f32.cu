@@ -115,8 +115,8 @@ else if (group == 1) {
     const i32 count_2 = ceil_div(dim_K, 32);
     for (i32 t_2 = 0; t_2 < count_2; t_2++) {
       const i32 k_at = (t_2) * 32;
-      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_a -> dot_acc (a)
-      barrier_wait(full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_b -> dot_acc (b)
+      barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2,  // dependence: load_a -> dot_acc (a)
+                   full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_b -> dot_acc (b)
       // dot_acc: acc.2
       #pragma unroll
       {

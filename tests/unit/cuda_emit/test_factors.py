@@ -58,14 +58,63 @@ def test_results_are_those_of_the_plain_exponential(kind: str):
     assert np.allclose(got, wanted, rtol=2e-3, atol=1e-7, equal_nan=True)
 
 
-def test_factors_are_made_once_for_each_row_and_column():
-    text = source_of(faded.bind(**arguments(STEPS["gentle"](1024), 1024, 1024)))
+@tl.kernel
+def decayed_sums(
+    x: tl.Tensor["M", "N", tl.f16],
+    a: tl.Tensor["M", tl.f32],
+    b: tl.Tensor["N", tl.f32],
+    c: tl.Tensor["N", tl.f16],
+    y: tl.Tensor["N", "P", tl.f16],
+) -> tl.Tensor["M", "P", tl.f16]:
+    for m, p in tl.grid("M", "P"):
+        acc = tl.zeros(m, p, dtype=tl.f32)
+        for n in tl.stream(tl.span("N", 0, m.stop)):
+            weights = tl.where(n <= m, x[m, n] * tl.exp(a[m] - b[n]) * c[n], 0.0)
+            acc += tl.dot(tl.cast(weights, tl.f16), y[n, p])
+        out[m, p] = acc
+
+
+def arguments_of_sums(kind: str, size: int, weights: str = "small") -> dict[str, np.ndarray]:
+    rng, given = np.random.default_rng(1), arguments(STEPS[kind](size), size, size)
+    c = {"small": rng.random(size), "zeros": (np.arange(size) % 3 == 0) * 1.0, "infinite": np.ones(size)}[weights]
+    c[5] = np.inf if weights == "infinite" else c[5]
+    return given | dict(c=c.astype(np.float16), y=rng.standard_normal((size, 64)).astype(np.float16))
+
+
+@pytest.mark.slow
+@pytest.mark.clang
+@pytest.mark.parametrize("kind, weights", [("gentle", "small"), ("gentle", "zeros"), ("steep", "small"),
+                                           ("mixed", "small"), ("gentle", "infinite")])  # fmt: skip
+def test_vectors_that_join_a_factor_and_parts_that_are_masked(kind: str, weights: str):
+    given = arguments_of_sums(kind, 150, weights)
+    x, a, b, c, y = (given[n].astype(np.float64) for n in "xabcy")
+    m, n = np.indices(x.shape)
+    with np.errstate(all="ignore"):
+        wanted = np.where(n <= m, x * np.exp(a[:, None] - b[None, :]) * c, 0).astype(np.float16).astype(np.float64) @ y
+    got = on_cpu(decayed_sums, np.float16, **given)
+    finite = np.isfinite(wanted)
+    assert np.array_equal(np.isfinite(got), finite) and finite.any()
+    assert np.allclose(got[finite], wanted[finite], rtol=4e-3, atol=4e-3)
+
+
+def test_factors_are_made_once_for_each_row_and_column_and_shared_by_lanes():
+    text = source_of(decayed_sums.bind(**arguments_of_sums("gentle", 1024)))
     factors = dict(re.findall(r"float (\w+_factor)\[(\d+)\];", text))
+    own = dict(re.findall(r"float (\w+_factor_own)\[(\d+)\];", text))
     registers = max(int(n) for n in re.findall(r"for \(int [ip] = 0; [ip] < (\d+);", text))
     assert len(factors) == 2 and sum(map(int, factors.values())) <= 0.75 * registers
+    (name,) = own
+    assert int(own[name]) * 8 == int(factors[name.removesuffix("_own")])  # 8 lanes have the same columns
     assert "__all_sync(" in text and "exp2_fast(fmaf(" in text  # the plain way is there for tiles out of range
+    quick = text[text.index("if (in_range)") : text.index("exp2_fast(fmaf(")]
+    assert not re.search(r"\bt_\d+\[", quick)  # the columns' values are in the factors
     cubin = nvrtc.compile_source(text, "sm_90a")
-    assert cubin.spill_bytes == 0
+    assert cubin.spill_bytes == 0 and not cubin.serialised
+
+
+def test_parts_that_a_warp_masks_as_a_whole_are_not_computed():
+    text = source_of(decayed_sums.bind(**arguments_of_sums("gentle", 1024)))
+    assert re.search(r"if \(\(n_at \+ part \* \d+\) > \(\(m_\w+ \+ \(warp_in_group\) \* 16\) \+ \d+\)\)", text)
 
 
 def test_exact_results_keep_the_exact_exponential():

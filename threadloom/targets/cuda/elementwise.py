@@ -14,62 +14,54 @@ from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.convert import emit_conversion
-from threadloom.targets.cuda.factors import LEAST_REGISTERS, emit_factors, find_splits
+from threadloom.targets.cuda.factors import (
+    LEAST_REGISTERS,
+    Split,
+    emit_factors,
+    find_splits,
+    left_to_do,
+    read_with_factors,
+    spread_of,
+)
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
-from threadloom.targets.cuda.masks import Mask, always_whole, masked
+from threadloom.targets.cuda.masks import Mask, always_in_part, always_whole, masked, parts_of
+from threadloom.targets.cuda.operands import Elementwise, operands, read_by
 from threadloom.targets.cuda.registers import Registers, Scope
-from threadloom.targets.cuda.shared_access import emit_piece, emit_read_shared
+from threadloom.targets.cuda.shared_access import (
+    MATRICES,
+    emit_matrices,
+    emit_piece,
+    emit_read_shared,
+    in_matrices,
+)
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
 
 WORTH_PIECES = 16  # registers from which on an operand in shared memory is fetched piece by piece
+NEAR_ONE = ("f16", "f8e4m3", "f8e5m2", "i8", "u8")  # types of small range
 WORTH_REUSE = 8  # registers of an array from which on it is written over instead of declaring another
-
-Elementwise = tile.Map | tile.Cast | tile.Full | tile.Index | tile.Const | tile.Bound | Mask
-
-
-def read_by(ops: tuple[tile.Op, ...]) -> frozenset[str]:
-    return frozenset(v.name for op in ops for v in operands(op))
-
-
-def operands(op: tile.Op) -> tuple[tile.Value, ...]:
-    """The values `op` reads (not its subscripts' tensors)."""
-    match op:
-        case tile.Map():
-            return op.args
-        case tile.Cast() | tile.Reduce() | tile.Scan():
-            return (op.arg,)
-        case tile.Full():
-            return (op.value,)
-        case tile.Dot():
-            return op.a, op.b
-        case tile.Store() | tile.AtomicAdd():
-            return (op.value, *subscript_values(op.subscripts))
-        case tile.Load():
-            return subscript_values(op.subscripts)
-        case tile.If():
-            return (op.cond,)
-        case Mask():
-            inside = dict(op.chain)
-            outside = (v for made in inside.values() for v in operands(made) if v.name not in inside)
-            return (op.source, op.fill, *outside)
-    return ()
-
-
-def subscript_values(subscripts: tuple[tile.Subscript, ...]) -> tuple[tile.Value, ...]:
-    return tuple(t.value for s in subscripts for t in s.terms if t.value is not None)
-
 
 # ---------------------------------------------------------------- elementwise loops
 
 
 def flush(
-    scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str], dying: frozenset[str]
+    scope: Scope,
+    group: list[Elementwise],
+    layouts: dict[str, Layout],
+    needed: frozenset[str],
+    dying: frozenset[str],
+    feeding: list[Elementwise] | None = None,
 ) -> None:
+    """Write `group`. `feeding`: a group of vectors that only this one reads, to be computed where it is best."""
     if not group:
         return
+    feeding = feeding or []
+    spread = _spread(scope, _splits(scope, group, layouts, needed, feeding), group, feeding, layouts, needed)
+    if feeding and spread is None:
+        flush(scope, feeding, layouts, needed | read_by(tuple(group)), dying)
+        feeding = []
     with matched(scope, [(v, layouts[op.result.name]) for op in group for v in operands(op)]):
-        _flush_matched(scope, group, layouts, needed, dying)
+        _flush_matched(scope, group, layouts, needed, dying, feeding, spread)
 
 
 @contextmanager
@@ -102,7 +94,13 @@ def matched(scope: Scope, wanted: list[tuple[tile.Value, Layout]]) -> Iterator[N
 
 
 def _flush_matched(
-    scope: Scope, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str], dying: frozenset[str]
+    scope: Scope,
+    group: list[Elementwise],
+    layouts: dict[str, Layout],
+    needed: frozenset[str],
+    dying: frozenset[str],
+    feeding: list[Elementwise],
+    spread: Layout | None,
 ) -> None:
     layout = layouts[group[0].result.name]
     if layout.registers == 1:
@@ -119,20 +117,90 @@ def _flush_matched(
                 dying -= {reused.value}
             else:
                 declare(scope, op.result, layouts[op.result.name])
-    splits = find_splits(scope, group, layout.registers, _counts(scope, group))
+    splits = _splits(scope, group, layouts, needed, feeding)
     inside = _inside(scope, group, layouts) if layout.registers >= LEAST_REGISTERS else ""
     w = scope.writer
-    if splits:
-        for v in (v for one in splits for v in (one.a, one.b)):
-            bring(scope, v)
-        test, scope.factors = emit_factors(scope, splits)
-        with w.block(f"if ({test})"):
-            _versions(scope, layout, group, layouts, needed, inside)
-        scope.factors = {}
-        with w.block("else"):
-            _write_loop(scope, layout, group, layouts, needed)
-    else:
+    if not splits:
         _versions(scope, layout, group, layouts, needed, inside)
+        return
+    shared = {v.name for one in splits for v in one.of_b} if spread is not None else set()
+    for v in (v for one in splits for v in one.vectors if v.name not in shared):
+        bring(scope, v)
+    shares = _emit_shares(scope, splits, feeding, layouts, spread) if spread is not None else {}
+    test, scope.factors = emit_factors(scope, splits, shares, _near_one(feeding))
+    scope.joined = {product.result.name: v.name for s in splits for v, product in (*s.with_a, *s.with_b)}
+    with w.block(f"if ({test})"):
+        _versions(scope, layout, left_to_do(group, splits, needed), layouts, needed, inside)
+    scope.factors, scope.joined = {}, {}
+    outside = dict(scope.registers)
+    with w.block("else"):
+        flush(scope, feeding, layouts, read_by(tuple(group)), dying)
+        _write_loop(scope, layout, group, layouts, needed)
+    scope.registers = outside
+
+
+def _splits(
+    scope: Scope,
+    group: list[Elementwise],
+    layouts: dict[str, Layout],
+    needed: frozenset[str],
+    feeding: list[Elementwise],
+) -> list[Split]:
+    counts = _counts(scope, group) | {op.result.name: layouts[op.result.name].registers for op in feeding}
+    return find_splits(scope, group, layouts[group[0].result.name].registers, counts, needed)
+
+
+def _near_one(ops: list[Elementwise]) -> frozenset[str]:
+    """Results that are zero, infinite, NaN, or between 2^-24 and 2^16 without their sign, as f16 numbers are."""
+    return frozenset(op.result.name for op in ops if isinstance(op, tile.Cast) and op.arg.type.dtype.name in NEAR_ONE)
+
+
+def _spread(
+    scope: Scope,
+    splits: list[Split],
+    group: list[Elementwise],
+    feeding: list[Elementwise],
+    layouts: dict[str, Layout],
+    needed: frozenset[str],
+) -> Layout | None:
+    """The layout of the vectors of the second factors, where lanes can share the work on them: they lie in shared
+    memory, or `feeding` computes them from what does, and what else it makes is not read where factors are used."""
+    made = {op.result.name for op in feeding}
+    vectors = [v for one in splits for v in one.of_b]
+    shared = {v.name: v for v in (*vectors, *(v for op in feeding for v in operands(op))) if v.name not in made}
+    found = [layouts[op.result.name] for op in feeding]
+    for v in shared.values():
+        held, lies = scope.registers.get(v.name), scope.in_shared.get(v.name)
+        if held is None and lies is not None:
+            found.append(lies.layout)
+        elif held is None or not held.scalar:
+            return None
+    layout = found[0] if found else None
+    if layout is None or spread_of(layout) is None or any(one != layout for one in found):
+        return None
+    left = read_with_factors(left_to_do(group, splits, needed), splits)
+    return None if left & (made | {v.name for v in vectors}) else layout
+
+
+def _emit_shares(
+    scope: Scope, splits: list[Split], feeding: list[Elementwise], layouts: dict[str, Layout], layout: Layout
+) -> dict[str, tuple[str, Layout]]:
+    """This lane's share of the vectors of the second factors: arrays by value, with the whole layout."""
+    wanted = {v.name: v for one in splits for v in one.of_b}
+    w, spread = scope.writer, spread_of(layout)
+    found = {name: (scope.fresh(f"{name}_own"), layout) for name in wanted}
+    for name, v in wanted.items():
+        w.line(f"{kind_of(scope, v)} {found[name][0]}[{spread.own}];  // {spread.replicas} lanes want the same ones")
+    first = scope.fresh("share")
+    w.line(f"const int {first} = {spread.share};")
+    outside = dict(scope.registers)
+    with register_loop(scope, layout, feeding, tuple(wanted.values()), (first, spread.own)):
+        for op in feeding:
+            define(scope, op, layouts[op.result.name], "i", as_array=False)
+        for name, v in wanted.items():
+            w.line(f"{found[name][0]}[i - {first}] = {read(scope, v, layout, 'i')};")
+    scope.registers = outside
+    return found
 
 
 def _counts(scope: Scope, group: list[Elementwise]) -> dict[str, int]:
@@ -171,14 +239,51 @@ def _versions(
         _write_loop(scope, layout, group, layouts, needed)
     scope.unmasked = False
     with scope.writer.block("else"):
+        _write_in_parts(scope, layout, group, layouts, needed)
+
+
+def _write_in_parts(
+    scope: Scope, layout: Layout, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str]
+) -> None:
+    """The loop, part by part: of a part that a warp's mask overwrites as a whole nothing is computed, and one that it
+    leaves alone needs no test for each element."""
+    results = [op for op in group if op.result.name in needed]
+    parts = parts_of(layout, LEAST_REGISTERS)
+    filled = len(results) == 1 and isinstance(results[0], Mask) and results[0].fill.name in scope.registers
+    if not filled or parts == 1:
         _write_loop(scope, layout, group, layouts, needed)
+        return
+    w, mask, number, count = scope.writer, results[0], scope.fresh("part"), layout.registers // parts
+    none, whole = (always_in_part(scope, mask, layouts[mask.result.name], parts, number, k) for k in (True, False))
+    if not none:
+        _write_loop(scope, layout, group, layouts, needed)
+        return
+    w.line("#pragma unroll")
+    with w.block(f"for (int {number} = 0; {number} < {parts}; {number}++)"):
+        with w.block(f"if ({none})"):
+            w.line("#pragma unroll")
+            target, fill = scope.registers[mask.result.name].name, scope.registers[mask.fill.name].name
+            w.line(f"for (int i = 0; i < {count}; i++) {target}[{number} * {count} + i] = {fill};")
+        part = (f"{number} * {count}", count)
+        if whole and sum(isinstance(op, Mask) for op in group) == 1:
+            scope.unmasked = True
+            with w.block(f"else if ({whole})"):
+                _write_loop(scope, layout, group, layouts, needed, part)
+            scope.unmasked = False
+        with w.block("else"):
+            _write_loop(scope, layout, group, layouts, needed, part)
 
 
 def _write_loop(
-    scope: Scope, layout: Layout, group: list[Elementwise], layouts: dict[str, Layout], needed: frozenset[str]
+    scope: Scope,
+    layout: Layout,
+    group: list[Elementwise],
+    layouts: dict[str, Layout],
+    needed: frozenset[str],
+    part: tuple[str, int] | None = None,
 ) -> None:
     w = scope.writer
-    with register_loop(scope, layout, group):
+    with register_loop(scope, layout, group, part=part):
         local = dict(scope.registers)
         for op in group:
             note_difference(scope, op)
@@ -197,10 +302,16 @@ def _write_loop(
 
 @contextmanager
 def register_loop(
-    scope: Scope, layout: Layout, ops: list[Elementwise], extra: tuple[tile.Value, ...] = ()
+    scope: Scope,
+    layout: Layout,
+    ops: list[Elementwise],
+    extra: tuple[tile.Value, ...] = (),
+    part: tuple[str, int] | None = None,
 ) -> Iterator[None]:
-    """A loop over registers `i` of `layout`. Operands that lie in shared memory are fetched in pieces of neighbours:
-    the loop is then one over pieces with one over elements `e` inside."""
+    """A loop over registers `i` of `layout`, or a `part` of them: the first (a C expression) and how many.
+
+    Operands that lie in shared memory are fetched in pieces of neighbours: the loop is then one over pieces with one
+    over elements `e` inside."""
     wanted = {v.name: v for op in ops for v in operands(op)} | {v.name: v for v in extra}
     lazy = {name: scope.in_shared[name] for name in wanted if name in scope.in_shared and name not in scope.registers}
     w = scope.writer
@@ -210,16 +321,27 @@ def register_loop(
             emit_read_shared(scope, held.tile, declare(scope, wanted[name], held.layout), held.slot)
             del lazy[name]
     w.line("#pragma unroll")
-    if not lazy:
-        with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
+    first, count = part or ("", layout.registers)
+    matrices = count % MATRICES == 0 and all(
+        held.layout.of(Source.REGISTER) == digits and in_matrices(scope, held.tile, held.layout)
+        for held in lazy.values()
+    )
+    size = MATRICES if matrices else digits[0].size if lazy else 1
+    index = "p" if lazy else "i"
+    at, step = "q" if first else index, f" += {size}" if lazy else "++"
+    with w.block(f"for (int {at} = 0; {at} < {count}; {at}{step})"):
+        if first:
+            w.line(f"const int {index} = {first} + q;")
+        if not lazy:
             yield
-        return
-    size = digits[0].size
-    with w.block(f"for (int p = 0; p < {layout.registers}; p += {size})"):
+            return
         for name, held in lazy.items():
             piece = scope.fresh(f"{name}_piece")
             at = register_index(layout, held.layout, "p")
-            emit_piece(scope, held.tile, held.layout, held.slot, f"({at})", piece, size)
+            if matrices:
+                emit_matrices(scope, held.tile, held.layout, held.slot, f"({at})", piece)
+            else:
+                emit_piece(scope, held.tile, held.layout, held.slot, f"({at})", piece, size)
             scope.registers[name] = Registers(piece, wanted[name].type.dtype, held.layout, piece=True)
         w.line("#pragma unroll")
         with w.block(f"for (int e = 0; e < {size}; e++)"):
@@ -289,9 +411,12 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
         case tile.Map():
             if op.result.name in scope.factors:
                 first, a, second, b = scope.factors[op.result.name]
-                texts = (f"{name}[{_simplify(register_index(layout, held.layout, register))}]"
-                         for name, held in ((first, a), (second, b)))  # fmt: skip
+                texts = (f"{name}[{_simplify(register_index(layout, of, register))}]"
+                         for name, of in ((first, a), (second, b)))  # fmt: skip
                 return " * ".join(texts)
+            if op.result.name in scope.joined:
+                (other,) = (v for v in op.args if v.name != scope.joined[op.result.name])
+                return read(scope, other, layout, register)
             args = [_widened(scope, op, a, read(scope, a, layout, register)) for a in op.args]
             if op.fn == "exp" and scope.rounds and op.args[-1].type.dtype.name != "f64":
                 return _quick_exp(scope, op, layout, register)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadloom.targets.cuda.dot import DotPlan
-from threadloom.targets.cuda.elementwise import operands, subscript_values
 from threadloom.targets.cuda.layout import Layout, rows, uniform
+from threadloom.targets.cuda.operands import operands, subscript_values
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile import ops as tile

@@ -14,6 +14,7 @@ from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import uniform
+from threadloom.targets.cuda.operands import operands, subscript_values
 from threadloom.targets.cuda.registers import InShared, Registers
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
 from threadloom.targets.cuda.simt import emit_simt_dot
@@ -68,9 +69,7 @@ def guard_of(e: RoleEmitter, task: STask) -> str:
     return " && ".join(tests)
 
 
-def _load(
-    e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[Instr, ...], condition: str
-) -> None:
+def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[Instr, ...], condition: str) -> None:
     op, w = e.plan.load_op(task.name), e.scope.writer
     facts = e.plan.facts[op.tensor]
     shared = e.plan.shared_tile(op.result.name)
@@ -85,7 +84,7 @@ def _load(
         return
     if instr.method is not Method.BULK_COPY:
         slot = e.slot(loop.id, shared.slots, instr.stage)
-        indices = elementwise.subscript_values(op.subscripts)
+        indices = subscript_values(op.subscripts)
         if any(v.type.axes and v.name not in e.scope.registers for v in indices):
             why = "its indices are computed where an operand of a product is filled"
             raise no_code(f"the gather from {op.tensor}", why, op.loc)
@@ -116,15 +115,13 @@ def _load(
 def read_indices(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, op: tile.Load) -> None:
     """Bring the indices of a gather from shared memory; compute those that are among its own operations."""
     _read_shared_operands(e, loop, instr, task)
-    _compute_own(e, task, tuple(v.name for v in elementwise.subscript_values(op.subscripts)))
+    _compute_own(e, task, tuple(v.name for v in subscript_values(op.subscripts)))
 
 
 def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
     """Compute what a load or a store makes for itself: indices, and values of positions alone."""
     known, access = e.scope.registers, tile.Load | STORES
-    own = tuple(
-        o for o in task.ops if not isinstance(o, access) and (o.result.type.axes or o.result.name not in known)
-    )
+    own = tuple(o for o in task.ops if not isinstance(o, access) and (o.result.type.axes or o.result.name not in known))
     if own:
         vector.emit_vector(e.scope, own, e.plan.layouts, frozenset(wanted))
 
@@ -262,7 +259,7 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
 
 def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     _read_shared_operands(e, loop, instr, task)
-    _compute_own(e, task, tuple(v.name for o in task.ops if isinstance(o, STORES) for v in elementwise.operands(o)))
+    _compute_own(e, task, tuple(v.name for o in task.ops if isinstance(o, STORES) for v in operands(o)))
     for op in (o for o in task.ops if isinstance(o, STORES)):
         if instr.method is Method.BULK_COPY and e.plan.is_staged(op.value.name):
             staging = e.plan.staging(op.value.name)
@@ -304,7 +301,7 @@ def _is_ready(e: RoleEmitter, task: STask, op: tile.Op) -> bool:
     axes = [op.axis] if isinstance(op, tile.Index | tile.Bound) else []
     if isinstance(op, tile.Load):
         axes += [t.axis for s in op.subscripts for t in s.terms if t.axis is not None]
-    wanted = {v.name for v in elementwise.operands(op)} | {g.cond for g in e.plan.guards(task)}
+    wanted = {v.name for v in operands(op)} | {g.cond for g in e.plan.guards(task)}
     known = all(name in e.scope.registers for name in wanted)
     return known and all(a in e.scope.places for a in axes)
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadloom.targets.cuda import functions as c
-from threadloom.targets.cuda.layout import Layout
+from threadloom.targets.cuda.layout import Layout, Source, coordinate
+from threadloom.targets.cuda.positions import LEAST, MOST
 from threadloom.targets.cuda.registers import Scope
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands
@@ -132,6 +133,21 @@ def always_whole(scope: Scope, mask: Mask, layout: Layout) -> str:
     return _always(mask.condition.result, dict(mask.chain), scope, layout, not mask.fills)
 
 
+def parts_of(layout: Layout, least: int) -> int:
+    """In how many parts of neighbouring registers, of at least `least`, a mask can be looked at warp by warp."""
+    slowest = layout.of(Source.REGISTER)[-1]
+    below = layout.registers // slowest.size
+    return next((n for n in range(slowest.size, 0, -1)
+                 if slowest.size % n == 0 and below * (slowest.size // n) >= least), 1)  # fmt: skip
+
+
+def always_in_part(scope: Scope, mask: Mask, layout: Layout, parts: int, number: str, filled: bool) -> str:
+    """C condition, the same in all threads of a warp, under which the mask fills all (or, if not `filled`, none) of a
+    warp's elements in part `number` of `parts`; "": none is known."""
+    wanted = mask.fills if filled else not mask.fills
+    return _always(mask.condition.result, dict(mask.chain), scope, layout, wanted, _Part(parts, number))
+
+
 def masked(scope: Scope, mask: Mask, layout: Layout, element: str, register: str) -> str:
     """C expression of one element, masked, in a loop that computes it: for values that no registers hold yet."""
     chain = dict(mask.chain)
@@ -148,6 +164,8 @@ def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: La
         case tile.Index(axis=axis):
             return f"({scope.index(layout, axis, register)})"
         case tile.Map() as op:
+            if op.fn in _ORDER and (text := _compared(op, chain, scope, layout, register)):
+                return text
             args = [_text(a, chain, scope, layout, register) for a in op.args]
             return c.expression(op.fn, op.args[-1].type.dtype, args)
         case tile.Full() as op:
@@ -157,18 +175,83 @@ def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: La
     return scope.registers[value.name].name
 
 
-def _always(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout, wanted: bool) -> str:
-    """C condition, the same in all threads of a worker, under which every element has the truth value `wanted`; ""
-    where none is known."""
+def _compared(op: tile.Map, chain: dict[str, tile.Op], scope: Scope, layout: Layout, register: str) -> str:
+    """A comparison of positions as one of constants with a number of the thread's own, in 32 bits: on the left what
+    depends on the register, on the right all else, computed in 64 bits and cut to 32 (no place in a tile is beyond).
+    "" where a side is no sum of positions and scalars."""
+    sides = _terms(op.args[0], chain), _terms(op.args[1], chain)
+    if None in sides or op.args[0].type.dtype.name not in ("i32", "i64"):
+        return ""
+    left, right = [], []
+    for sign, value in (*sides[0], *((-sign, value) for sign, value in sides[1])):
+        mine, other = ("+", "-") if sign > 0 else ("-", "+")
+        index = chain.get(value.name)
+        if not isinstance(index, tile.Index):
+            right.append(f" {other} (i64)({scope.registers[value.name].name})")
+            continue
+        threads, registers = coordinate(layout, index.axis, register)
+        left += [f" {mine} ({registers})"] if registers != "0" else []
+        right += [f" {other} ({x})" for x in (scope.places[index.axis].first, threads) if x != "0"]
+    if not left:
+        return ""
+    room = f"(i32)min(max((i64)0{''.join(right)}, (i64){LEAST}), (i64){MOST})"
+    return f"((0{''.join(left)}) {_ORDER[op.fn]} {room})"
+
+
+def _terms(value: tile.Value, chain: dict[str, tile.Op], sign: int = 1) -> list[tuple[int, tile.Value]] | None:
+    """The positions and scalars that `value` is the sum of, with their signs; None where it is no such sum."""
+    match chain.get(value.name):
+        case tile.Index():
+            return [(sign, value)]
+        case tile.Map(fn="add" | "sub", args=(a, b)) as op:
+            first, second = _terms(a, chain, sign), _terms(b, chain, sign if op.fn == "add" else -sign)
+            return None if first is None or second is None else first + second
+        case tile.Full() as op:
+            return _terms(op.value, chain, sign)
+        case tile.Cast() as op:
+            return _terms(op.arg, chain, sign)
+        case None if not value.type.axes:
+            return [(sign, value)]
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A warp's elements in part `number` (a C expression) of `parts`, cut along the slowest digit of the registers."""
+
+    parts: int
+    number: str
+
+    def range(self, layout: Layout, axis: str) -> tuple[str, int]:
+        """C expression of the first position along `axis`, from the tile's, and how many there are from it."""
+        slowest = layout.of(Source.REGISTER)[-1]
+        first, _ = coordinate(Layout(layout.of(Source.WARP)), axis, "0")
+        terms, last = [] if first == "0" else [first], 0
+        for d in layout.digits:
+            if d.axis != axis or d.source is Source.WARP:
+                continue
+            size = d.size
+            if d is slowest:
+                size //= self.parts
+                terms.append(f"{self.number} * {size * d.stride}")
+            last += (size - 1) * d.stride
+        return " + ".join(terms) or "0", 1 + last
+
+
+def _always(
+    value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout, wanted: bool, part: _Part | None = None
+) -> str:
+    """C condition, the same in all threads of a worker (of a warp, for a `part`), under which every element has the
+    truth value `wanted`; "" where none is known."""
     op = chain[value.name]
     if not isinstance(op, tile.Map):
         return ""
     if op.fn == "and" and wanted:
-        parts = [_always(a, chain, scope, layout, True) if a.name in chain else "" for a in op.args]
+        parts = [_always(a, chain, scope, layout, True, part) if a.name in chain else "" for a in op.args]
         return " && ".join(parts) if all(parts) else ""
     if op.fn not in _ORDER:
         return ""
-    a, b = (_range(x, chain, scope, layout) for x in op.args)
+    a, b = (_range(x, chain, scope, layout, part) for x in op.args)
     if a is None or b is None:
         return ""
     below = op.fn in ("lt", "le")
@@ -178,24 +261,30 @@ def _always(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: 
     return f"{a[0]} {opposite} {b[1]}" if below else f"{a[1]} {opposite} {b[0]}"
 
 
-def _range(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout) -> tuple[str, str] | None:
-    """C expressions of the least and the greatest element over the tile."""
+def _range(
+    value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout, part: _Part | None = None
+) -> tuple[str, str] | None:
+    """C expressions of the least and the greatest element over the tile, or a warp's part of it."""
     op = chain.get(value.name)
     match op:
         case tile.Index(axis=axis):
             first = scope.places[axis].first
+            if part is not None:
+                offset, count = part.range(layout, axis)
+                first = first if offset == "0" else f"({first} + {offset})"
+                return first, f"({first} + {count - 1})"
             return first, f"({first} + {layout.extent(axis) - 1})"
         case tile.Map(fn="add" | "sub"):
-            a, b = (_range(x, chain, scope, layout) for x in op.args)
+            a, b = (_range(x, chain, scope, layout, part) for x in op.args)
             if a is None or b is None:
                 return None
             low, high = (b[0], b[1]) if op.fn == "add" else (b[1], b[0])
             sign = "+" if op.fn == "add" else "-"
             return f"({a[0]} {sign} {low})", f"({a[1]} {sign} {high})"
         case tile.Full():
-            return _range(op.value, chain, scope, layout)
+            return _range(op.value, chain, scope, layout, part)
         case tile.Cast():
-            return _range(op.arg, chain, scope, layout)
+            return _range(op.arg, chain, scope, layout, part)
         case None:
             name = scope.registers[value.name].name
             return name, name

@@ -57,6 +57,10 @@ class Places:
         names = [a.axis.name for a in loop.axes]
         order = [x for x in partition.order if x in names] + [x for x in names if x not in partition.order]
         rest, block = tile, partition.group
+        if partition.longest_first and block > 1 and len(order) >= 2:
+            self._enter_section(loop, tile, order, block)
+            self._enter_places(loop, emit_scalars)
+            return
         grouped = block > 1 and len(order) >= 2
         plain = order[:-2] if grouped else order
         tail = order[len(plain) :]
@@ -82,6 +86,27 @@ class Places:
             else:
                 w.line(f"const i32 index_{name} = {self._flip(f'rest % tiles_{name}', name, longest_first)};")
                 w.line(f"rest /= tiles_{name};")
+        self._enter_places(loop, emit_scalars)
+
+    def _enter_section(self, loop: Loop, tile: str, order: list[str], block: int) -> None:
+        """The tile of number `tile`, where `block` indices of all but the slowest axis are done from long to short
+        tiles before the next."""
+        w, (slow, *others) = self.scope.writer, order
+        w.note(f"tiles from long to short, {block} indices of the other axes at a time: what they share stays in L2")
+        w.line(f"const i32 others = {' * '.join(f'tiles_{name}' for name in others)};")
+        w.line(f"const i32 section = {tile} / ({block} * tiles_{slow});")
+        w.line(f"const i32 in_section = {tile} - section * ({block} * tiles_{slow});")
+        w.line(f"const i32 height = min({block}, others - section * {block});")
+        index = self._flip("in_section / height", slow, self._is_tiled(loop, slow))
+        w.line(f"const i32 index_{slow} = {index};")
+        w.line(f"i32 rest = section * {block} + in_section % height;")
+        for name in reversed(others[1:]):
+            w.line(f"const i32 index_{name} = rest % tiles_{name};")
+            w.line(f"rest /= tiles_{name};")
+        w.line(f"const i32 index_{others[0]} = rest;")
+
+    def _enter_places(self, loop: Loop, emit_scalars: Callable[[], None]) -> None:
+        """Places of the grid axes, whose tiles' indices are known."""
         places: dict[str, Place] = {}
         self.grid, self.loops, self.around = places, [{}], []
         for a in loop.axes:
@@ -91,7 +116,7 @@ class Places:
             places[a.axis.name] = place = self._grid_place(a)
             if a.start is not None or a.stop is not None:
                 first = place.whole.first if place.whole else place.first
-                w.line(f"if ({first} >= {place.stop}) continue;  // every role passes over it")
+                self.scope.writer.line(f"if ({first} >= {place.stop}) continue;  // every role passes over it")
 
     def _is_tiled(self, loop: Loop, name: str) -> bool:
         return next(a.axis.kind for a in loop.axes if a.axis.name == name) is AxisKind.TILE

@@ -7,23 +7,21 @@ from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import emit_reduce_threads
 from threadloom.targets.cuda.convert import emit_conversion
 from threadloom.targets.cuda.elementwise import (
-    Elementwise,
     declare,
     define,
     kind_of,
     matched,
     note_difference,
-    operands,
     read,
     register_loop,
 )
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
+from threadloom.targets.cuda.operands import Elementwise, operands
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
 
 POSITIONS = ("argmax", "argmin")
-
 
 
 def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> None:

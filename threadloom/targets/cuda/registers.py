@@ -77,6 +77,7 @@ class Scope:
     made_here: dict[str, tile.Map] = field(default_factory=dict)  # differences that the loop being written makes
     unrounded: frozenset[str] = frozenset()  # values whose stores round them
     factors: dict[str, tuple] = field(default_factory=dict)  # exponentials of the loop being written (`factors.py`)
+    joined: dict[str, str] = field(default_factory=dict)  # products that are left out -> what a factor has of them
     unmasked: bool = False  # the loop being written is for tiles that its masks leave alone
     narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values

@@ -50,6 +50,7 @@ class RoleEmitter:
     next_tile: str = ""  # C expression of the number of the tile after this one
     begun_groups: int = 0  # products of the next tile that are in flight here
     begun_results: list[str] = field(default_factory=list)  # the registers that they write
+    waited: tuple[int, str, str, str] | None = None  # the wait written last: the place after it, and its text
 
     @property
     def has_threads(self) -> bool:
@@ -353,10 +354,20 @@ class RoleEmitter:
         entry = self.entry(signal.name, loop.id, instr.stage)
         if instr.reason.why is Why.ORDER:
             name = self.turns[signal.name]
-            w.line(f"barrier_wait({entry}, {phase} ^ {name}_early, {name}_index);  // {why}")
+            self._wait_on(f"{entry}, {phase} ^ {name}_early, {name}_index", why)
             return
         parity = f"{phase} ^ 1" if earlier else phase
-        w.line(f"barrier_wait({entry}, {parity}, {self.plan.barrier_index(signal.name)});  // {why}")
+        self._wait_on(f"{entry}, {parity}, {self.plan.barrier_index(signal.name)}", why)
+
+    def _wait_on(self, arguments: str, why: str) -> None:
+        """A wait for a barrier; of waits one after the other one call, so that their tests overlap."""
+        w, head = self.scope.writer, "barrier_wait("
+        if self.waited is not None and self.waited[0] == w.mark():
+            mark, before, its_why, its_head = self.waited
+            w.replace(mark - 1, f"{its_head}{before},  // {its_why}")
+            head = " " * len(head)
+        w.line(f"{head}{arguments});  // {why}")
+        self.waited = (w.mark(), arguments, why, head)
 
     def commit(self, note: str = "") -> None:
         self.scope.writer.line(f"mma_commit();{f'  // {note}' if note else ''}")

@@ -62,6 +62,45 @@ def emit_piece(
     w.line(f"{guard}read_shared<{vector * shared.dtype.bits // 8}>({name}, {at});")
 
 
+MATRICES = 8  # elements of a thread in four 8x8 matrices
+
+
+def in_matrices(scope: Scope, shared: SharedTile, layout: Layout) -> bool:
+    """Whether `layout` holds 16-bit elements as 8x8 matrices, those of 16 rows and 16 columns one after the other, all
+    of them in the tile: a warp then fetches four at a time."""
+    column, row = shared.column_axis, shared.row_axes[-1][0] if shared.row_axes else ""
+    registers, lanes = layout.of(Source.REGISTER), layout.of(Source.LANE)
+    wanted = [(2, column, 1), (2, row, 8), (4, column, 2), (8, row, 1)]
+    found = [(d.size, d.axis, d.stride) for d in (*registers[:2], *lanes)]
+    return (
+        shared.dtype.bits == 16
+        and len(registers) >= 3
+        and found == wanted
+        and (registers[2].axis, registers[2].stride) == (column, 8)
+        and registers[2].size % 2 == 0
+        and all(layout.extent(axis) <= extent for axis, extent in shared.row_axes)
+        and layout.extent(column) <= shared.columns
+        and scope.places[column].offset == "0"
+    )
+
+
+def emit_matrices(scope: Scope, shared: SharedTile, layout: Layout, slot: str, register: str, name: str) -> None:
+    """Declare `name` and fetch the elements of registers `register` .. + MATRICES, where `in_matrices`."""
+    own = Layout(
+        tuple(d for d in layout.digits if d.source is not Source.LANE)
+    )  # what lanes add is another matter here
+    w, terms, place = scope.writer, [], 1
+    for axis, extent in reversed(shared.row_axes):
+        at = _position(own, axis, scope, register)
+        at = f"{at} + lane % 16" if axis == shared.row_axes[-1][0] else at
+        terms.append(at if place == 1 else f"({at}) * {place}")
+        place *= extent
+    column = f"{_position(own, shared.column_axis, scope, register)} + lane / 16 * 8"
+    w.line(f"const u32 {name}_row = {' + '.join(terms)}, {name}_column = {column};")
+    w.line(f"{c.memory_type(shared.dtype)} {name}[{MATRICES}];")
+    w.line(f"read_matrices({name}, {address(shared, slot, f'{name}_row', f'{name}_column')});")
+
+
 def _where(scope: Scope, shared: SharedTile, layout: Layout, register: str, name: str) -> list[str]:
     """Declare `name`_row and `name`_column of a register's element; tests that it belongs to the tile."""
     terms, place, tests = [], 1, []

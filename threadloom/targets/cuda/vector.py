@@ -9,9 +9,10 @@ is uniform and taken for the last tile only.
 from __future__ import annotations
 
 from threadloom.errors import InternalError
-from threadloom.targets.cuda.elementwise import WORTH_REUSE, Elementwise, bring, flush, matched, operands, read_by
+from threadloom.targets.cuda.elementwise import WORTH_REUSE, bring, flush, matched
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
+from threadloom.targets.cuda.operands import Elementwise, operands, read_by
 from threadloom.targets.cuda.positions import computed_in_place, narrow
 from threadloom.targets.cuda.reduce import emit_reduce, emit_scan
 from threadloom.targets.cuda.registers import Scope
@@ -110,8 +111,25 @@ def _emit_loops(
                 blocked |= {v.name for v in operands(op)}
         groups.insert(0, group)
         rest = [op for op in rest if op not in group]
+    readers = {k: _only_reader(groups, k, layouts, needed) for k in range(len(groups))}
+    feeding = {reader: k for k, reader in readers.items() if reader is not None}
     for k, group in enumerate(groups):
-        flush(scope, group, layouts, needed | read_by(tuple(o for g in groups[k + 1 :] for o in g)), dying)
+        if k not in feeding.values():
+            later = needed | read_by(tuple(o for g in groups[k + 1 :] for o in g))
+            flush(scope, group, layouts, later, dying, groups[feeding[k]] if k in feeding else [])
+
+
+def _only_reader(
+    groups: list[list[Elementwise]], k: int, layouts: dict[str, Layout], needed: frozenset[str]
+) -> int | None:
+    """The place of the group that alone reads what `groups[k]`, vectors, makes, where all between are scalars: both can
+    then be written together."""
+    made = {op.result.name for op in groups[k]}
+    readers = [n for n, g in enumerate(groups) if n != k and made & read_by(tuple(g))]
+    registers = [layouts[g[0].result.name].registers for g in groups]
+    if made & needed or len(readers) != 1 or registers[k] == 1 or registers[readers[0]] <= registers[k]:
+        return None
+    return readers[0] if all(n == 1 for n in registers[k + 1 : readers[0]]) else None
 
 
 def _same_loop(layouts: dict[str, Layout], a: Elementwise, b: Elementwise) -> bool:

@@ -78,6 +78,19 @@ template <int BYTES, typename T> LOOM_DEVICE void store_words(T* to, const u32* 
   if (inside) *(V*)to = bits.v;
 }
 
+// Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, and register j receives,
+// in lane l, row l / 4, columns 2 (l % 4) and the next of matrix j.
+LOOM_DEVICE void load_matrices(u32* r, u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+template <typename T> LOOM_DEVICE void read_matrices(T* piece, u32 address) {
+  u32 words[4];
+  load_matrices(words, address);
+#pragma unroll
+  for (int i = 0; i < 4; i++) piece[2 * i] = (T)words[i], piece[2 * i + 1] = (T)(words[i] >> 16);
+}
+
 // BYTES from shared memory.
 template <int BYTES, typename T> LOOM_DEVICE void read_shared(T* piece, u32 address) {
   union { u32 words[4]; u16 half; u8 byte; T e[BYTES / sizeof(T)]; } bits;

@@ -36,12 +36,7 @@ template <int PENDING> LOOM_DEVICE void copy_wait() { asm volatile("cp.async.wai
 // Address of a 16-byte chunk of a swizzled row; `row` counts from the tile's begin.
 LOOM_DEVICE u32 chunk_at(u32 row_address, u32 chunk, u32 row) { return row_address + ((chunk ^ (row & 7)) << 4); }
 
-// Four (two) 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, and register j
-// receives, in lane l, row l / 4, columns 2 (l % 4) and the next of matrix j; `_turned`: of its transpose.
-LOOM_DEVICE void load_matrices(u32* r, u32 address) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
+// As load_matrices, of two; `_turned`: of their transposes.
 LOOM_DEVICE void load_matrices_turned(u32* r, u32 address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");

@@ -87,6 +87,18 @@ LOOM_DEVICE void barrier_wait(u32 barrier, u32 parity, u32 index) {
 #endif
 }
 
+// For several: the tests of those that are complete, as most are, overlap.
+template <typename... More> LOOM_DEVICE bool barriers_test(u32 barrier, u32 parity, u32 index, More... more) {
+  const bool done = barrier_test(barrier, parity);
+  if constexpr (sizeof...(more) > 0) return done & barriers_test(more...);
+  return done;
+}
+template <typename... More> LOOM_DEVICE void barrier_wait(u32 barrier, u32 parity, u32 index, u32 next, More... more) {
+  if (barriers_test(barrier, parity, index, next, more...)) return;
+  barrier_wait(barrier, parity, index);
+  barrier_wait(next, more...);
+}
+
 // Arrives at a named barrier without waiting; `threads` counts both.
 LOOM_DEVICE void group_arrive(i32 id, i32 threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");

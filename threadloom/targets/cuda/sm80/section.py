@@ -43,9 +43,16 @@ class WorkerEmitter(RoleEmitter):
             self.instance_pass(loop, section, instances, tested)
 
     def pass_over(
-        self, loop: Loop, section: Section, active: set[int], guards: dict[int, str] | None = None
+        self,
+        loop: Loop,
+        section: Section,
+        active: set[int],
+        guards: dict[int, str] | None = None,
+        begun: int = 0,
+        begins: Inner | None = None,
     ) -> None:
-        """All instructions of the section once, those of stages with a guard only where it holds."""
+        """All instructions of the section once, those of stages with a guard only where it holds; nothing is ever
+        begun ahead here."""
         guards = guards or {}
         for stage in sorted(active):
             self.scope.places = self.places.at(stage)
