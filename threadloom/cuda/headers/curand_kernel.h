@@ -1,6 +1,32 @@
 /* cuRAND's device generators: XORWOW and Philox4x32-10 give CUDA's sequences, MRG32k3a the published ones. */
 #pragma once
 #include <curand_types.h>
+/* The states are there for host files, too, which point to them. */
+struct curandStateXORWOW {
+  unsigned d, v[5];
+  int boxmuller_flag, boxmuller_flag_double;
+  float boxmuller_extra;
+  double boxmuller_extra_double;
+};
+typedef struct curandStateXORWOW curandStateXORWOW_t;
+typedef struct curandStateXORWOW curandState_t;
+typedef struct curandStateXORWOW curandState;
+struct curandStatePhilox4_32_10 {
+  uint4 ctr, output;
+  uint2 key;
+  unsigned STATE;
+  int boxmuller_flag, boxmuller_flag_double;
+  float boxmuller_extra;
+  double boxmuller_extra_double;
+};
+typedef struct curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
+struct curandStateMRG32k3a {
+  unsigned s1[3], s2[3];
+  int boxmuller_flag, boxmuller_flag_double;
+  float boxmuller_extra;
+  double boxmuller_extra_double;
+};
+typedef struct curandStateMRG32k3a curandStateMRG32k3a_t;
 #if defined(__CUDA__)
 #define CURAND_2POW32_INV 2.3283064e-10f
 #define CURAND_2POW32_INV_DOUBLE 2.3283064365386963e-10
@@ -9,15 +35,6 @@
 #define LOOM_BOTH static __inline__ __attribute__((always_inline, unused)) __host__ __device__
 
 /* ---- XORWOW (Marsaglia): five words and a Weyl sequence */
-struct curandStateXORWOW {
-  unsigned d, v[5];
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-typedef struct curandStateXORWOW curandStateXORWOW_t;
-typedef curandStateXORWOW curandState_t;
-typedef curandStateXORWOW curandState;
 extern "C" {
 /* Advance the five words by n steps, or by n subsequences of 2^67 steps (runtime/random.cpp). */
 __host__ __device__ void __loom_xorwow_skip(unsigned* v, unsigned long long n, int subsequences);
@@ -48,15 +65,6 @@ LOOM_BOTH void curand_init(unsigned long long seed, unsigned long long subsequen
 }
 
 /* ---- Philox4x32-10 (Salmon et al.): a counter and a key */
-struct curandStatePhilox4_32_10 {
-  uint4 ctr, output;
-  uint2 key;
-  unsigned STATE;
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-typedef struct curandStatePhilox4_32_10 curandStatePhilox4_32_10_t;
 LOOM_BOTH uint4 curand_Philox4x32_10(uint4 c, uint2 k) {
   for (int round = 0; round < 10; ++round) {
     unsigned long long a = 0xD2511F53ull * c.x, b = 0xCD9E8D57ull * c.z;
@@ -104,13 +112,6 @@ LOOM_BOTH unsigned curand(curandStatePhilox4_32_10* s) {
 LOOM_BOTH uint4 curand4(curandStatePhilox4_32_10* s) { unsigned a = curand(s), b = curand(s), c = curand(s); return make_uint4(a, b, c, curand(s)); }
 
 /* ---- MRG32k3a (L'Ecuyer) */
-struct curandStateMRG32k3a {
-  unsigned s1[3], s2[3];
-  int boxmuller_flag, boxmuller_flag_double;
-  float boxmuller_extra;
-  double boxmuller_extra_double;
-};
-typedef struct curandStateMRG32k3a curandStateMRG32k3a_t;
 extern "C" {
 __host__ __device__ void __loom_mrg_skip(unsigned* s1, unsigned* s2, unsigned long long n, int subsequences);
 }
