@@ -63,4 +63,3 @@ def _first_replica(layout: Layout) -> str:
                 tests.append(f"{variable} / {place} % {d.size} == 0")
             place *= d.size
     return " && ".join(tests)
-

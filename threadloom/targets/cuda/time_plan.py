@@ -239,4 +239,3 @@ class DeviceData:
         for chosen in self.allocated:
             for pointer in chosen.values():
                 driver_work.free(pointer)
-
