@@ -6,8 +6,9 @@ nothing). A load that does not depend on that axis is the same in all of them: e
 So C times less is read from the second-level cache, and a slot is free only when the readers of all C EUs have
 released it.
 
-Offered where the copy engine, not another unit, bounds a loop. Measured by hand on an H200: a product of 128 x 256
-tiles gains at most 1 %, since the second-level cache serves equal addresses at nearly the rate of shared memory.
+Offered where the copy engine, not another unit, bounds a loop. Measured on an H200 (machine/h200.py): products gain
+nothing, since the second-level cache serves equal addresses at nearly the rate of shared memory. Clusters of four do
+not fill that machine's groups of SMs, so only pairs are tried.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from threadloom.tile.uses import operands
 if TYPE_CHECKING:
     from threadloom.sched.pipeline import Problem
 
-CLUSTERS = (2, 4)
+CLUSTERS = (2,)
 BOUND_BY_LOADS = 0.9  # of a loop's interval is the copy engine's work: then fewer bytes may help
 ROWS = 8  # of a swizzled panel that belong together
 

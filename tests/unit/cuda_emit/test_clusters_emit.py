@@ -63,6 +63,10 @@ def test_the_grid_has_whole_clusters(gpu):  # noqa: F811
         shapes = {"a": (m, 4096), "b": (4096, 4096), "out": (m, 4096)}
         kernel.launch({n: DeviceTensor(256, s, packed(s)) for n, s in shapes.items()}, dims, {})
         assert (gpu.launches[-1].blocks, gpu.launches[-1].cluster) == (min(132, tiles), 2)
+    gpu.active_clusters = 60  # groups of SMs of which one each is left over
+    kernel._prepared.clear()
+    kernel.launch({n: DeviceTensor(256, s, packed(s)) for n, s in shapes.items()}, DIMS, {})
+    assert gpu.launches[-1].blocks == 120
 
 
 def test_groups_need_not_be_visited():

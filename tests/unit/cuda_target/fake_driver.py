@@ -64,6 +64,7 @@ class FakeDriver:
         self.freed: list[tuple[int, int]] = []  # (pointer, stream)
         self.ordered: list[tuple[str, int]] = []
         self.memory: dict[int, object] = {}  # address -> what cuMemAlloc gave there
+        self.active_clusters = 66
         self.milliseconds = 0.5  # what every pair of events takes
         self.fail: dict[str, Status] = {}
 
@@ -169,8 +170,9 @@ class FakeDriver:
 
     def calls(self) -> driver_calls.Calls:
         return driver_calls.Calls(
-            self._launch, self._replace, self._context, self._push, self._pop, self._fill, self._allocate, self._free
-        )
+            self._launch, self._replace, self._context, self._push, self._pop, self._fill, self._allocate, self._free,
+            self._active_clusters,
+        )  # fmt: skip
 
     def _launch(self, config, function, parameters, extra):
         if self.current == 0:
@@ -184,6 +186,10 @@ class FakeDriver:
             made = Launch(function.value, grid, block, given.shared_bytes, given.stream, self.current, words, cluster)
             self.launches.append(made)
         return int(status)
+
+    def _active_clusters(self, place, function, config):
+        place._obj.value = self.active_clusters
+        return 0
 
     def _replace(self, address, pointer):
         ctypes.c_uint64.from_address(address).value = pointer

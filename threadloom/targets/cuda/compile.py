@@ -101,9 +101,11 @@ class CudaKernel:
                     self.cubin, source.name, source.threads, source.shared_bytes, source.cluster, ordinal
                 )
             tiles = self.tiles(dims)
-            places = driver.multiprocessors(ordinal) * self.source.blocks_per_eu
-            together = self.source.cluster
-            blocks = min(tiles, places // together * together) if self.source.persistent else tiles
+            multiprocessors = driver.multiprocessors(ordinal)
+            places = multiprocessors * self.source.blocks_per_eu
+            if (together := self.source.cluster) > 1:  # what is left of a group of SMs holds no cluster
+                places = min(places, together * loaded.active_clusters(multiprocessors))
+            blocks = min(tiles, places) if self.source.persistent else tiles
             return Prepared(loaded, tuple(tensors), self._parameters(tensors, dims), blocks, int(context))
 
     def tiles(self, dims: dict[str, int]) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from threadloom.errors import CompileError, InternalError, slug
+from threadloom.targets.cuda import driver_calls
 from threadloom.targets.cuda.driver_calls import MAP_BYTES, NO_GPU, OnContext
 from threadloom.targets.cuda.nvrtc import Cubin
 
@@ -212,6 +213,18 @@ class LoadedKernel:
     @property
     def function_handle(self) -> int:
         return int(self.function)
+
+    def active_clusters(self, multiprocessors: int) -> int:
+        """Clusters that the current device runs at a time."""
+        blocks = multiprocessors // self.cluster * self.cluster
+        config = driver_calls.launch_config(blocks, self.threads, self.shared_bytes, self.cluster)
+        found = ctypes.c_int()
+        status = driver_calls.calls().active_clusters(
+            ctypes.byref(found), ctypes.c_void_p(self.function_handle), ctypes.byref(config)
+        )
+        if status:
+            raise_status(status, f"asking how many clusters of {self.name} run at a time")
+        return found.value
 
     def stuck_barriers(self) -> list[tuple[int, int]]:
         """(index, parity) of the barriers that the watchdog gave up on. Works after the trap, which leaves the context

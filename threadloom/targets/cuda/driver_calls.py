@@ -49,6 +49,7 @@ class Calls:
     fill_bytes: object  # (pointer, byte, count, stream)
     allocate: object  # (pointer to the pointer, bytes, stream), in the stream's order
     free: object  # (pointer, stream), likewise
+    active_clusters: object  # (pointer to the number, function, config)
 
 
 def calls_of(library: object) -> Calls:
@@ -62,6 +63,7 @@ def calls_of(library: object) -> Calls:
         "cuMemsetD8Async": (c_uint64, c_uint8, c_size_t, c_void_p),
         "cuMemAllocAsync": (c_void_p, c_size_t, c_void_p),
         "cuMemFreeAsync": (c_uint64, c_void_p),
+        "cuOccupancyMaxActiveClusters": (c_void_p, c_void_p, c_void_p),
     }
     found = []
     for name, types in signatures.items():

@@ -335,9 +335,9 @@ class KernelPlan:
         return self.shared_tile(op.result.name) if self.tiles.of(op.result.name) else None
 
     def is_guarded(self, loop: int, role: str) -> bool:
-        """Whether the role's passes of `loop` test which stages exist (more than two stages)."""
-        found = [s for s in self.program.sections if s.role == role and s.loop == loop]
-        return any(len({i.stage for i in s.instrs}) > 2 for s in found)
+        """Whether the role's passes of `loop` test which instances exist: a run may be shorter than its stages."""
+        found = [{i.stage for i in s.instrs} for s in self.program.sections if s.role == role and s.loop == loop]
+        return any(stages and max(stages) - min(stages) > 1 for stages in found)
 
     def read_last_by(self, task: STask) -> frozenset[str]:
         """Values that only `task` reads and that no later iteration needs."""

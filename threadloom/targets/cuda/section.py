@@ -168,7 +168,7 @@ class RoleEmitter:
             w.note("steady state")
             with w.block(f"for (; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, instances)
-            self.epilogue(loop, section, used, count, inner)
+            self.epilogue(loop, section, used, count, inner, ramped=True)
 
     def steady_without_masks(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
         """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
@@ -194,15 +194,25 @@ class RoleEmitter:
             i.stage == first or isinstance(i, Arrive) or _is_group_wait(i, {i.stage}, self.plan) for i in section.instrs
         )
 
-    def epilogue(self, loop: Loop, section: Section, used: list[int], count: str, inner: Inner | None = None) -> None:
+    def epilogue(
+        self,
+        loop: Loop,
+        section: Section,
+        used: list[int],
+        count: str,
+        inner: Inner | None = None,
+        ramped: bool = False,
+    ) -> None:
+        """The passes after the last iteration; `ramped`: after a prologue of as many."""
         first, last = used[0], used[-1]
         self.groups.clear()
         for step in range(last - first):
             begins = inner is not None and inner.ahead + inner.early > 0 and step == 0
             self.scope.writer.note(f"epilogue {step}{', and the next tile begins' if begins else ''}")
             late = {s: f"{count} - {s - first - step}" for s in used if s - first > step}
+            done = last - first - step if ramped else 0  # a shorter run has done this pass in its prologue
             self.draining = True
-            self.ramp(loop, section, late, count, begins=inner if begins else None)
+            self.ramp(loop, section, late, count, begins=inner if begins else None, least=done)
             self.draining = False
 
     def ramp(
@@ -213,13 +223,17 @@ class RoleEmitter:
         count: str,
         begun: int = 0,
         begins: Inner | None = None,
+        least: int = 0,
     ) -> None:
         """One pass of prologue or epilogue: the stages in `instances` run, each for its own instance. Of stage 0 the
-        first `begun` instructions may have been done by the last tile; `begins`: some are done for the next."""
+        first `begun` instructions may have been done by the last tile; `begins`: some are done for the next; `least`:
+        nothing is done in runs with fewer iterations."""
         guards = {s: None for s in instances}
         if self.plan.is_guarded(loop.id, self.role.name):
             # a run shorter than the pipeline: instances that do not exist are skipped
             guards = {s: f"{i} < {count}" if i.isdigit() else f"{i} >= 0" for s, i in instances.items()}
+            if least > 1:
+                guards = {s: f"{count} >= {least} && {guard}" for s, guard in guards.items()}
         with self.scope.writer.block(""):
             self.instance_pass(loop, section, instances, {s: g for s, g in guards.items() if g}, begun, begins)
 
@@ -288,6 +302,10 @@ class RoleEmitter:
         harmless = _is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
         with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
             self.instruction(loop, instr, instrs)
+        if guard and isinstance(instr, Issue) and self.plan.is_group(instr.completes):
+            self.scope.writer.line("else mma_commit();  // an empty group keeps the count")
+        elif guard and isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
+            self.scope.writer.line("else if (lane == 0) store_commit();  // an empty group keeps the count")
 
     def skipped(self, instr: Instr) -> None:
         """An instruction whose instance does not exist: its group does."""
