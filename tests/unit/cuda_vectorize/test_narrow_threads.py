@@ -11,6 +11,7 @@ from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.interp import interpret
 from threadloom.par.ops import Module
+from threadloom.par.passes import run_passes
 from threadloom.par.text import parse, print_module
 
 KERNEL = """
@@ -113,6 +114,12 @@ def test_a_guard_becomes_a_range() -> None:
     text = KERNEL.format(conditions="%c = icmp slt i32 %x, %n", inner="%d = icmp sge i32 %y, 1", otherwise="")
     narrow = print_module(NarrowThreads().apply(parse(text)))
     assert "if i1 %c" not in narrow and "(i32 4, i32 %trunc)" in narrow
+
+
+def test_a_large_program_is_left() -> None:
+    module = parse(KERNEL.format(conditions="%c = icmp slt i32 %x, %n", inner="%d = icmp sge i32 %y, 1", otherwise=""))
+    (step,) = run_passes(module, (NarrowThreads(most_ops_of_module=20),)).steps
+    assert not step.changed and [one.reason for one in step.declined] == ["threads not narrowed"]
 
 
 PREDICATES = ("slt", "sle", "sgt", "sge", "eq", "ne", "ult", "ule", "ugt", "uge")

@@ -1,4 +1,4 @@
-"""How many threads become the lanes of one vector."""
+"""How many threads become the lanes of one vector, and how many loops of a large program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import re
 import pytest
 
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads, default_width
+from threadloom.par.ops import Leaf, Module, While
+from threadloom.par.passes import run_passes
 from threadloom.par.text import parse, print_module
+from threadloom.par.walk import walk
 
 KERNEL = """
 define void @k(ptr noalias %x, ptr noalias %y, i32 %n, i32 %rows) {{
@@ -50,3 +53,15 @@ def test_sums_of_rows_are_wide(column: str, also: str, times: int) -> None:
     module = VectorizeThreads(worth_it=1e9).apply(parse(KERNEL.format(column=column, also=also)))
     widths = {int(lanes) for lanes in re.findall(r"<(\d+) x float>", print_module(module))}
     assert widths == {times * default_width()}
+
+
+def test_a_large_program_has_its_usual_launches_vectorised_first() -> None:
+    text = KERNEL.format(column="%t", also="")
+    module = parse(text.replace("@k(", "@k.general(") + text.replace("@k(", "@k.apart("))
+    kernel = module.functions[0]
+    size = sum(1 for op in walk(kernel.body) if isinstance(op, Leaf | While)) + 5  # fewer than two loops over threads
+    (step,) = run_passes(module, (VectorizeThreads(worth_it=1e9, most_ops_of_module=size),), verify_each=False).steps
+    assert [one.reason for one in step.declined] == ["loop over threads not vectorised here"]
+    changed = VectorizeThreads(worth_it=1e9, most_ops_of_module=size).apply(module)
+    vectors = {one.name: "x float>" in print_module(Module((one,))) for one in changed.functions if one.body}
+    assert vectors == {"k.general": False, "k.apart": True}

@@ -56,9 +56,14 @@ class NarrowThreads:
     fewest_ops: int = 3  # behind the guard
     most_ops_of_others: int = 40  # what threads that do not pass run, where it must be copied around the range
     most_ops_twice: int = 400  # a larger loop has one version, edges or not
+    most_ops_of_module: int = 10_000  # a larger one is left: there are more loops afterwards, and LLVM takes its time
     name: str = "narrow-threads"
 
     def apply(self, module: Module) -> Module:
+        size = sum(_weight(function.body.ops) for function in module.functions if function.body is not None)
+        if size > self.most_ops_of_module:
+            decline("threads not narrowed", "the kernels of the file together are too large")
+            return module
         return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:

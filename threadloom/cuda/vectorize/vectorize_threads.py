@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from threadloom.cuda.kernel import GENERAL
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Kind, Memory, is_pure, may_alias
 from threadloom.cuda.lower.traverse import expand, walk
@@ -50,7 +51,7 @@ from threadloom.par.ops import (
     Value,
     While,
 )
-from threadloom.par.passes import decline, through_functions
+from threadloom.par.passes import decline
 from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import arguments, regions, results
 
@@ -60,14 +61,21 @@ class VectorizeThreads:
     width: int = 0  # lanes; 0: as many floats as this machine's registers hold
     most_ops: int = 2500  # of one loop over threads
     most_ops_of_function: int = 4000  # all its vectorised loops together; LLVM's time grows with them
+    most_ops_of_module: int = 6000  # of all functions; kernels' versions for odd launches come last
     two_versions_ops: int = 300  # a larger body has only a masked version
     worth_it: float = 0.6  # the vector code must be estimated at less than this part of the scalar code
     name: str = "vectorize-threads"
 
     def apply(self, module: Module) -> Module:
-        return through_functions(module, self._function)
+        left = self.most_ops_of_module
+        for function in sorted(module.functions, key=lambda one: one.name.endswith(GENERAL)):
+            if function.body is not None:
+                module, spent = self._function(function, module, min(left, self.most_ops_of_function))
+                left -= spent
+        return module
 
-    def _function(self, function: Function, module: Module) -> Module:
+    def _function(self, function: Function, module: Module, most_ops: int) -> tuple[Module, int]:
+        """The module with the loops of `function` vectorised, and how many operations these had."""
         editor, memory = Editor(function, module), Memory(function, module)
         params = frozenset(param.value.name for param in function.params)
         spent = 0
@@ -78,8 +86,8 @@ class VectorizeThreads:
                 return None
             shapes, size = Shapes(op, memory), sum(1 for _ in walk(op.body.ops))
             reason = self._why_not(op, shapes, memory, params)
-            if reason is None and spent + size > self.most_ops_of_function:
-                reason = "the kernel is too large"
+            if reason is None and spent + size > most_ops:
+                reason = "the kernel, or all of the file together, is too large"
             if reason is not None:
                 decline("loop over threads not vectorised here", reason, op.loc)
                 return None
@@ -88,7 +96,7 @@ class VectorizeThreads:
             return _vectorized(op, shapes, memory, editor, self.width or _best_width(op, shapes), whole)
 
         body = expand(function.body, change)
-        return module if body == function.body else editor.finish(replace(function, body=body))
+        return (module if body == function.body else editor.finish(replace(function, body=body))), spent
 
     def _width(self) -> int:
         return self.width or default_width()
