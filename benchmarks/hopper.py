@@ -128,8 +128,8 @@ def attention_cases(table3: bool = False) -> list[Case]:
              (1, 2, 1, 250, 77, 96, 1), (1, 2, 1, 77, 250, 80, 1), (1, 2, 2, 128, 512, 256, 0),
              (4, 16, 8, 1000, 600, 128, 0), (4, 16, 8, 1200, 300, 64, 1)]  # fmt: skip
     # the last two: several tiles an SM, also such that see no key
-    wide = ("m128n128w2", "m128n128w2-turn", "m128n160w2", "m192n80w3")
-    narrow = ("m192n128w3", "m192n128w3-turn", "m192n112w3", "m192n112w3-turn", "m128n192w2")
+    wide = ("m128n128w2", "m128n128w2-ahead", "m128n160w2", "m192n80w3")
+    narrow = ("m192n128w3", "m192n128w3-ahead", "m192n112w3", "m192n112w3-ahead", "m128n192w2")
     return [
         *[case(*s) for s in small],
         case(4, 16, 16, 4096, 4096, 128, 0, 8, 2, wide),

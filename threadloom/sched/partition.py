@@ -195,6 +195,8 @@ def _sm_options(role: AxisRole, device: Device) -> list[int]:
         return [s for s in (128, 256, 512, 1024) if s < 2 * extent] or [_up(extent, 32)]
     least = int(device.fact("worker_warps", 1)) if extent >= 4 * device.eu_count else 1  # a row for each warp
     if role.long_rows:  # warps share one
+        if device.fact("one_tile_blocks"):  # measured: with two a block, registers let fewer rows be at work
+            return [1]
         least = 1
     return [s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256) if least <= s < 2 * extent]
 

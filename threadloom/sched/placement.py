@@ -6,6 +6,7 @@ bytes of one slot). Needs a machine model; names no operator. Source: PipeThread
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from threadloom.errors import CompileError, slug
@@ -16,11 +17,12 @@ from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
-from threadloom.tile.ops import Dim, Dot, Load, Store, Subscript
-from threadloom.tile.uses import summed_axes
+from threadloom.tile.ops import Cast, Dim, Dot, Load, Map, Reduce, Scan, Store, Subscript
+from threadloom.tile.uses import operands, summed_axes
 
 NO_UNIT = slug("no-unit-for-task", "no specialised unit of the device can run a task of the kernel")
 
+PIECE_BYTES = 16  # of one access of a thread
 LOADS = (Kind.LOAD, Kind.GATHER)
 STORES = (Kind.STORE, Kind.ATOMIC)
 
@@ -352,9 +354,28 @@ def _place(
         share *= _spread(tile, graph, sizes, int(device.fact("whole_rows", 1)))
     if space == "reg" and layout == "row" and producers and producers[0].kind in LOADS:
         share = sizes.elems(tile.type.axes, share=True) * max(32, tile.type.dtype.bits) // 8  # converted when loaded
+    if space == "reg" and device.fact("one_tile_blocks") and passes_through(tile, graph):
+        share = min(share, PIECE_BYTES * int(device.fact("threads_per_worker", 128)))
     if layout == "staging":  # goes through in pieces
         share = min(share, int(device.fact("staging_bytes", share)))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
+
+
+def passes_through(tile: Tile, graph: TaskGraph) -> bool:
+    """Whether a tile is loaded or stored in passing: in pieces, when elementwise code uses or has made them. Not what
+    has to outlast a reduction."""
+    producers, users = ([t for t in graph.tasks if t.name in names] for names in (tile.producers, tile.consumers))
+    if all(t.kind is Kind.LOAD for t in producers):
+        return all(t.kind is Kind.VECTOR and is_read_at_once(t, tile.values) for t in users)
+    return all(t.kind is Kind.VECTOR for t in producers) and all(t.kind is Kind.STORE for t in users)
+
+
+def is_read_at_once(task: STask, values: Collection[str]) -> bool:
+    """Whether the task reads the values elementwise, with no reduction between the first and the last read."""
+    reads = [at for at, op in enumerate(task.ops) if any(v.name in values for v in operands(op))]
+    sums = [at for at, op in enumerate(task.ops) if isinstance(op, Reduce | Scan)]
+    elementwise = all(isinstance(task.ops[at], Map | Cast) for at in reads)
+    return elementwise and not any(reads[0] <= at <= reads[-1] for at in sums)
 
 
 def _spread(tile: Tile, graph: TaskGraph, sizes: Sizes, rows: int) -> int:

@@ -91,6 +91,7 @@ def _partition(p: Partition) -> str:
     parts += [f"group {p.group}", f"splits {p.splits}", f"workers {p.workers}", f"cluster {p.cluster}"]
     parts += ["persistent"] if p.persistent else []
     parts += ["longest-first"] if p.longest_first else []
+    parts += ["begins-ahead"] if p.begins_ahead else []
     return f"partition {', '.join(parts)}"
 
 
@@ -128,6 +129,7 @@ def _reason(r: Reason) -> str:
 
 # ---------------------------------------------------------------- parsing
 
+FLAGS = ("persistent", "longest-first", "begins-ahead")  # of a partition, in the order of its fields
 N, WORD, REAL = r"(\d+)", r"(\S+?)", r"([-+.\deinfa]+)"
 REASON = rf" for {WORD} {WORD} -> {WORD} over {WORD}(?:, distance {N})?"
 HEAD = re.compile(rf"sprogram {WORD} on {WORD} by (.+), predicted {REAL} ns")
@@ -215,7 +217,8 @@ class _Parser:
             device=device,
             graph=self.graph,
             partition=Partition(
-                tiles, p.sequential, p.order, p.group, p.splits, p.workers, p.cluster, p.persistent, p.longest_first
+                tiles, p.sequential, p.order, p.group, p.splits, p.workers, p.cluster, p.persistent, p.longest_first,
+                p.begins_ahead,
             ),
             roles=tuple(self.roles),
             buffers=tuple(self.buffers),
@@ -242,7 +245,7 @@ class _Parser:
         for part in text.split(", "):
             key, _, value = part.partition(" ")
             fields[key] = value
-        known = {"order", "sequential", "group", "splits", "workers", "cluster", "persistent", "longest-first"}
+        known = {"order", "sequential", "group", "splits", "workers", "cluster", *FLAGS}
         numbers = [fields.get(key, "1") for key in ("group", "splits", "workers", "cluster")]
         if unknown := set(fields) - known:
             raise self.error(f"partition {text}", f"a partition has no {', '.join(sorted(unknown))}")
@@ -251,7 +254,7 @@ class _Parser:
         order = tuple(a for a in fields.get("order", "-").split() if a != "-")
         sequential = tuple(fields.get("sequential", "").split())
         group, splits, workers, cluster = map(int, numbers)
-        flags = ("persistent" in fields, "longest-first" in fields)
+        flags = (flag in fields for flag in FLAGS)
         self.partition = Partition((), sequential, order, group, splits, workers, cluster, *flags)
 
     def _tile(self, axis: str, extent: str, worker: str | None) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import threadloom as tl
 from threadloom.examples.flash_attention import flash_attention
+from threadloom.sched.begin_ahead import begin_ahead
 from threadloom.sched.search import plan
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.compile import DeviceTensor, facts_of, packed
@@ -19,7 +20,7 @@ DIMS = {"B": 4, "H": 16, "HKV": 8, "SQ": 1024, "SK": 1024, "D": 128}
 @lru_cache
 def source(causal: bool) -> str:
     kernel = flash_attention.tile(T=tl.bf16, causal=causal)
-    program = plan(kernel, DIMS, "h200", most=1).best
+    program = begin_ahead(plan(kernel, DIMS, "h200", most=1).best)
     shapes = {t.name: tuple(DIMS[d] for d in t.dims) for t in kernel.tensors}
     facts = {t.name: facts_of(t, DeviceTensor(1024, shapes[t.name], packed(shapes[t.name]))) for t in kernel.tensors}
     return emit(program, facts, DIMS).text

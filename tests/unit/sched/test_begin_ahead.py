@@ -13,6 +13,7 @@ from threadloom.machine.devices import device
 from threadloom.sched.begin_ahead import begin_ahead, begin_in_turn
 from threadloom.sched.check import check
 from threadloom.sched.ops import Inner, Issue, SProgram, Wait
+from threadloom.sched.reuse import recipe_from_text, recipe_of_candidate, recipe_text, remake
 from threadloom.sched.search import plan
 from threadloom.sched.semantics import Step, Trips, streams
 from threadloom.sched.simulate_values import simulate_values
@@ -23,7 +24,8 @@ MANY_TILES = {"B": 4, "H": 16, "S": 1024, "L": 1024, "D": 128}
 
 @lru_cache
 def attention(heads: int = 128, causal: bool = True) -> SProgram:
-    return plan(kernels.attention.tile(T=bf16, causal=causal), MANY_TILES | {"D": heads}, "h200", most=1).best
+    program = plan(kernels.attention.tile(T=bf16, causal=causal), MANY_TILES | {"D": heads}, "h200", most=1).best
+    return begin_ahead(program)
 
 
 def begun(program: SProgram) -> dict[str, tuple[int, int]]:
@@ -72,18 +74,26 @@ def test_values_are_right_for_runs_of_any_length(counts):
     assert outcome.right, outcome
 
 
-def test_what_the_checker_refuses_is_done_in_turn():
+def test_a_tile_with_one_slot_cannot_come_early():
     """With heads of 256 there is room for one tile's q: the next one's can only come when this tile is done with it."""
     program = attention(heads=256)
-    assert begun(program) == {} and check(program, device("h200")) == []
-    moved = begin_ahead(program)
-    assert begun(moved) and {f.slug for f in check(moved, device("h200"))} & {"deadlock-cycle", "overwrite"}
-    assert begin_in_turn(moved) == program
+    assert begun(program) and {f.slug for f in check(program, device("h200"))} & {"deadlock-cycle", "overwrite"}
+    assert check(begin_in_turn(program), device("h200")) == []
+
+
+def test_both_ways_are_offered():
+    """The plan without comes first; tuning times the other one, too, and makes it again from its partition."""
+    kernel = kernels.attention.tile(T=bf16, causal=True)
+    outcome = plan(kernel, MANY_TILES, "h200", most=1)
+    plain, ahead = outcome.candidates
+    assert outcome.best.partition == plain.partition == replace(ahead.partition, begins_ahead=False)
+    recipe = recipe_from_text(recipe_text(recipe_of_candidate(ahead)))
+    assert begun(remake(kernel, MANY_TILES, device("h200"), recipe).best) and begun(outcome.best) == {}
 
 
 def test_products_that_add_to_a_carried_tile_are_not_moved():
     dims = {"M": 8192, "N": 8192, "K": 4096}
-    assert begun(plan(kernels.matmul.tile(T=bf16), dims, "h200", most=1).best) == {}
+    assert begun(begin_ahead(plan(kernels.matmul.tile(T=bf16), dims, "h200", most=1).best)) == {}
 
 
 def test_a_beginning_has_to_exist():
