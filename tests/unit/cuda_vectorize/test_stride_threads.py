@@ -79,7 +79,9 @@ def _kernel(**parts: str) -> str:
 def test_strides_do_what_remainders_did(seed: int) -> None:
     rng = random.Random(seed)
     opcode = rng.choice(("srem", "srem", "urem"))
-    dividend = rng.choice(("add nsw i32 %x, 1", "add nsw i32 %x, 0", "add nsw i32 %first, %x", "sub nsw i32 %x, 5"))
+    dividend = rng.choice(
+        ("add nsw i32 %y, 1", "add nsw i32 %x, 1", "add nsw i32 %x, 0", "add nsw i32 %first, %x", "sub nsw i32 %x, 5")
+    )
     turned = rng.random() < 0.3
     text = _kernel(
         low=rng.choice(("0", "3")),
@@ -106,6 +108,7 @@ def test_strides_do_what_remainders_did(seed: int) -> None:
     [
         ({}, True),
         ({"opcode": "urem"}, True),
+        ({"dividend": "add nsw i32 %first, %y"}, True),  # rows, whole
         ({"opcode": "urem", "dividend": "sub nsw i32 %x, 5"}, False),  # read as a large number where it is negative
         ({"opcode": "srem", "dividend": "add i32 %x, %first"}, False),  # may wrap
         ({"both": "or i1 %every, %more"}, False),

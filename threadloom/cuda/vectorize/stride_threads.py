@@ -59,9 +59,10 @@ class StrideThreads:
 
 @dataclass(frozen=True, slots=True)
 class Stride:
-    """Of a loop's threads those pass `guard` for which `sum` (of the fastest index) is divisible by `modulus`, and for
-    which `rest` has the values named there."""
+    """Of a loop's threads those pass `guard` for which `sum` (of the index of dimension `axis`) is divisible by
+    `modulus`, and for which `rest` has the values named there."""
 
+    axis: int
     guard: If
     sum: Sum
     modulus: Operand
@@ -93,14 +94,17 @@ def plan_stride(op: Parallel, definitions: dict[str, Leaf]) -> Stride | None:
         if found is None or not bounds.is_shared(found.modulus):
             continue
         total = bounds.sum(found.dividend)
-        if total is None or total.steps != ((1, op.ivs[-1]),) or any(p.type.bits > 32 for _, p in total.parts):
+        if total is None or len(total.steps) != 1 or any(p.type.bits > 32 for _, p in total.parts):
+            continue
+        ((factor, index),) = total.steps
+        if factor != 1:
             continue
         unsigned = found.opcode == "urem"
         if unsigned and (total.parts or total.constant < 0):  # might be a negative number read as a large one
             continue
         rest = tuple(other for other in parts if other is not part and isinstance(other, tuple))
         if len(rest) == len(parts) - 1:
-            return Stride(guard, total, found.modulus, unsigned, rest)
+            return Stride(op.ivs.index(index), guard, total, found.modulus, unsigned, rest)
     return None
 
 
@@ -148,12 +152,12 @@ def _is_false(cond: Operand, modulus: Operand, definitions: dict[str, Leaf]) -> 
 
 
 def _strided(op: Parallel, plan: Stride, editor: Editor) -> list[Op]:
-    outside, type_ = Outside(Bounds(op), editor), op.ivs[-1].type
+    outside, type_ = Outside(Bounds(op), editor), op.ivs[plan.axis].type
     with editor.collect() as ops, editor.at(op.loc):
         modulus = editor.cast("zext" if plan.unsigned else "sext", outside.value(plan.modulus), I64)
         with editor.if_(editor.icmp("sge", modulus, 2, "some")) as branch:
-            begin = editor.cast("sext", op.lowers[-1], I64)
-            end = editor.cast("sext", op.uppers[-1], I64)
+            begin = editor.cast("sext", op.lowers[plan.axis], I64)
+            end = editor.cast("sext", op.uppers[plan.axis], I64)
             offset = outside.number(replace(plan.sum, steps=()))
             over = editor.srem(editor.add(offset, begin), modulus, "over")
             skipped = editor.select(editor.icmp("sgt", over, 0), editor.sub(modulus, over), editor.sub(0, over))
@@ -170,7 +174,7 @@ def _strided(op: Parallel, plan: Stride, editor: Editor) -> list[Op]:
 def _every(op: Parallel, plan: Stride, editor: Editor, numbers: list[Operand]) -> Parallel:
     """The loop over every `modulus`-th thread from `first` on, `count` of them."""
     first, count, modulus = numbers
-    x = op.ivs[-1]
+    x = op.ivs[plan.axis]
     step = editor.fresh("step", x.type)
     with editor.collect() as head:
         at = editor.mul(step, modulus)
@@ -178,9 +182,13 @@ def _every(op: Parallel, plan: Stride, editor: Editor, numbers: list[Operand]) -
     body = guarded(op.body, plan.guard, True, list(plan.rest), editor)
     loop = replace(
         op,
-        ivs=(*op.ivs[:-1], step),
-        lowers=(*op.lowers[:-1], const(x.type, 0)),
-        uppers=(*op.uppers[:-1], count),
+        ivs=_with(op.ivs, plan.axis, step),
+        lowers=_with(op.lowers, plan.axis, const(x.type, 0)),
+        uppers=_with(op.uppers, plan.axis, count),
         body=Block((*head, *body.ops)),
     )
     return editor.copy((swept(loop),), {})[0]
+
+
+def _with(items: tuple, place: int, item: Operand) -> tuple:
+    return (*items[:place], item, *items[place + 1 :])
