@@ -206,7 +206,7 @@ else if (group == 1) {
         if (!((n_at + 127) <= (m_at + shift))) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if (!((n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8) <= ((m_at + (lane / 4) + (warp_in_group) * 16 + (i / 2) % 2 * 8) + shift))) s[i] = c_3;
+            if (!((0 + ((i) % 2 + (i / 4) * 8) - ((i / 2) % 2 * 8)) <= (i32)min(max((i64)0 - (n_at) - ((lane) % 4 * 2) + (m_at) + ((lane / 4) + (warp_in_group) * 16) + (i64)(shift), (i64)-2147483648), (i64)2147483647))) s[i] = c_3;
           }
         }
         if (n_at + 128 > n_stop) {
@@ -436,7 +436,7 @@ else if (group == 1) {
         if (!((n_at + 127) <= (m_at + shift))) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if (!((n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8) <= ((m_at + (lane / 4) + (warp_in_group) * 16 + (i / 2) % 2 * 8) + shift))) s[i] = c_3;
+            if (!((0 + ((i) % 2 + (i / 4) * 8) - ((i / 2) % 2 * 8)) <= (i32)min(max((i64)0 - (n_at) - ((lane) % 4 * 2) + (m_at) + ((lane / 4) + (warp_in_group) * 16) + (i64)(shift), (i64)-2147483648), (i64)2147483647))) s[i] = c_3;
           }
         }
         if (n_at + 128 > n_stop) {
