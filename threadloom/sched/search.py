@@ -148,7 +148,10 @@ def plan(
     program = _best_program(scheduled, policy, rejected) or _serial_program(fitting, scheduled, policy, rejected)
     if program is None:
         raise InternalError(f"no plan of {contexts[0].graph.kernel.name} for {machine.name} could be proved")
-    counts = Counts(total, len(fitting), len(scheduled), max(order_count(c.graph) for c in contexts))
+    # a plan with tiles begun ahead is one more choice
+    ahead = 0 if only is not None else sum(c.partition.begins_ahead for c in (*scheduled, *rejected))
+    orders = max(order_count(c.graph) for c in contexts)
+    counts = Counts(total + ahead, len(fitting) + ahead, len(scheduled), orders)
     if unsplit:
         rejected.append(Rejected(Partition((), splits=2), "splits", unsplit))
     reasons: dict[str, int] = {}
