@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from threadloom.machine.devices import device as find_device
+from threadloom.machine.devices import with_memory
+from threadloom.machine.model import Device
 from threadloom.sched.begin_ahead import begin_ahead
 from threadloom.sched.ops import Partition
 from threadloom.sched.partition import partitions
@@ -36,10 +38,11 @@ def device_tensor(t: torch.Tensor) -> DeviceTensor:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2",
-    of blocks that share an SM "m1w1@8-direct" (machine/shares.py), with the next tile begun in the last pass of one
-    "m128n128w2-ahead", with a block for each tile "n64w1@2-once", with a reduction in parts "n64w1x8@2", or "shipped"
-    for the plan that comes with the package; `policy`: of the search."""
+    """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2"; of
+    blocks that share an SM "m1w1@8-direct" (machine/shares.py); with the next tile begun in the last pass of one
+    "m128n128w2-ahead"; with a block for each tile "n64w1@2-once"; with a reduction in parts "n64w1x8@2"; with so many
+    KiB of shared memory a block "n32w1@2-smem40"; or "shipped" for the plan that comes with the package. `policy`: of
+    the search."""
 
     kernel: Kernel
     dims: tuple[tuple[str, int], ...]
@@ -62,7 +65,9 @@ def make(job: Job) -> Made:
     dims, given = dict(job.dims), dict(job.given)
     try:
         tiles, _, share = job.tiles.removesuffix(AHEAD).removesuffix(ONCE).partition("@")
-        device = f"h200/{share}" if share else "h200"
+        share, _, kib = share.partition("-smem")
+        device = find_device(f"h200/{share}" if share else "h200")
+        device = with_memory(device, "smem", int(kib) * 1024) if kib else device
         if tiles == SHIPPED:
             outcome = shipped_plan(job.kernel, dims)
         else:
@@ -113,13 +118,12 @@ def shipped_plan(kernel: Kernel, dims: dict[str, int]) -> Outcome:
     return remake(kernel, dims, device, recipe_from_text(stored.plan))
 
 
-def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str, device: str = "h200") -> Partition:
+def find_partition(kernel: Kernel, dims: dict[str, int], tiles: str, device: Device) -> Partition:
     wanted = {a: int(n) for a, n in re.findall(r"([a-v]+)(\d+)", tiles)}
     workers, splits = re.search(r"w(\d+)(?:x(\d+))?$", tiles).groups()
-    machine = find_device(device)
-    for _, graph in graphs_of(kernel, None, machine):
-        context = context_of(graph, dims, machine)
-        for p in partitions(graph, context.whole, machine):
+    for _, graph in graphs_of(kernel, None, device):
+        context = context_of(graph, dims, device)
+        for p in partitions(graph, context.whole, device):
             if {t.axis: t.extent for t in p.tiles} == wanted and p.workers == int(workers):
                 return replace(p, splits=int(splits or 1))
     raise ValueError(f"no partition {tiles}")
