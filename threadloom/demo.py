@@ -119,18 +119,26 @@ def show(chosen: kernel_argument.Chosen, machine: Machine, folder: Path, repeat:
     from threadloom.targets.cuda.unsupported import NO_CODE
     from threadloom.whole_file import write_whole
 
+    asked = chosen
+    if machine.where == "gpu":
+        chosen = for_gpu(chosen)
     try:
         run = execute(chosen, repeat=repeat, device=machine.where)
     except CompileError as error:
         if machine.where == "cpu" or error.slug not in (NOT_COMPILED, NO_CODE):
             raise
-        return replace(show(chosen, this_cpu(), folder, repeat), note=f"on the CPU, as {error.what}")
+        return replace(show(asked, this_cpu(), folder, repeat), note=f"on the CPU, as {error.what}")
     used, timeline = _plan_of(chosen, machine.model, run)
     files = drawings(timeline)
     for file, text in files.items():
         write_whole(folder / file, text)
     fraction, of_what = fraction_of_peak(run, machine.peaks)
     return Shown(chosen.name, used, timeline, run, fraction, of_what, [folder / file for file in files])
+
+
+def for_gpu(chosen: kernel_argument.Chosen) -> kernel_argument.Chosen:
+    """With the extents that fill a GPU, where the example has such."""
+    return replace(chosen, shape={**chosen.shape, **getattr(chosen.module, "SHAPE_GPU", {})})
 
 
 def _plan_of(chosen: kernel_argument.Chosen, model: Device, run: Execution) -> tuple[Chosen, Timeline]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import threadloom as tl
-from benchmarks.gpu_cases import column_sum, double_product, running_sum, split_sums
+from benchmarks.gpu_cases import column_sum, double_product, nibbles, running_sum, split_sums
 from tests.unit.sched import test_repeated_sums as repeated_sums
+from threadloom.errors import CompileError
 from threadloom.examples import flash_attention, flash_attention_varlen, matmul, mla_decode, w4_matmul
 from threadloom.examples.chunk_state import chunk_state
 from threadloom.examples.chunk_state import inputs as chunk_state_inputs
@@ -134,3 +135,23 @@ def test_a_sum_over_what_workers_share_is_whole_in_each():
     assert f"{own} = worker == 0 ? {memory}_worker0 : {memory}_worker1;" in text
     store = text[text.rindex("// store_out") :]
     assert "worker * 64 + " in store
+
+
+@tl.kernel
+def nibbles_across(x: tl.Tensor["M", "N", tl.i32]) -> tl.Tensor["N", "M", tl.u4]:
+    for m in tl.grid("M"):
+        n = tl.axis("N")
+        out[n, m] = tl.cast(x[m, n], tl.u4)
+
+
+def test_two_results_of_four_bits_are_stored_as_a_byte():
+    text = source(nibbles, {"M": 5, "N": 37}, np.float16)
+    store = text[text.index("// store_out") :]
+    assert "i += 2)" in store and "& 15) : 0) << 4);" in store, "a last one alone leaves 0 beside it"
+    assert ">> 1)) * out_stride1]" in store
+
+
+def test_results_of_four_bits_whose_neighbours_are_elsewhere_have_no_code():
+    with pytest.raises(CompileError) as refused:
+        source_of(nibbles_across.bind(np.zeros((64, 64), np.int32)))
+    assert "two elements that share a byte are in different threads" in str(refused.value)

@@ -222,3 +222,26 @@ def test_pieces_are_no_longer_than_what_tiles_begin_at_multiples_of():
     tiles = tuple(AxisTile(axis, extent, extent) for axis, extent in (("n", 64), ("m", 8), ("k", 16)))
     text = source_of(call, only=Partition(tiles, order=("n", "m"), persistent=True))
     assert "write_shared<16>(smem_b" in text and "load_vector<16>(piece, &b" not in text
+
+
+@tl.kernel
+def gathered_by_bytes(
+    x: tl.Tensor["B", "M", tl.bf16], index: tl.Tensor["M", tl.i32], y: tl.Tensor["M", tl.u8]
+) -> tl.Tensor["B", "M", tl.bf16]:
+    for b, m in tl.grid(tl.each("B"), "M"):
+        out[b, m] = x[b, index[m]] + tl.cast(y[m] + y[m], tl.f32)
+
+
+def arguments_of_gather() -> dict[str, np.ndarray]:
+    import ml_dtypes
+
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 64)).astype(ml_dtypes.bfloat16)
+    return {"x": x, "index": rng.integers(0, 64, 64).astype(np.int32), "y": rng.integers(0, 9, 64).astype(np.uint8)}
+
+
+def test_indices_in_other_registers_than_what_they_bring():
+    """Bytes go sixteen to a thread, what is loaded beside them, too; indices are loaded four to a thread."""
+    text = source_of(gathered_by_bytes.bind(**arguments_of_gather()))
+    gather = text[text.index("// gather_x") :]
+    assert "in the layout of what it meets" in gather[: gather.index("x[(i64)(")]

@@ -17,6 +17,7 @@ from threadloom.tile.interp import interpret
 pytest.importorskip("cuda.bindings.nvrtc")
 
 PEAKS = Peaks(132, 7e14, 4e12, "f16 matrix rate")
+REAL_CHOOSE, REAL_FOR_GPU = kernel_argument.choose, demo.for_gpu
 THIS_CPU = demo.Machine("cpu", "one core", demo.device("cpu"), Peaks(1, 1e11, 1e10))
 
 
@@ -32,6 +33,7 @@ def measured(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(launch_copies.OnGpu, "fetch", fetch)
     monkeypatch.setattr(demo, "this_cpu", lambda: THIS_CPU)
+    monkeypatch.setattr(demo, "for_gpu", lambda chosen: chosen)
     monkeypatch.setattr(kernel_argument, "choose", lambda name, shape: choose(name, {"M": 256, "N": 512}))
 
 
@@ -64,6 +66,12 @@ def test_what_has_no_gpu_code_runs_on_the_cpu_and_says_so(gpu, monkeypatch, capf
     status, record = run_demo(monkeypatch, "copy_tiles")
     assert status == 0 and record["kernels"][0]["device"] == "cpu" and not gpu.launches
     assert "on the CPU, as there is no GPU code for a copy" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("name", "rows"), [("softmax", 16384), ("conv2d", None)])
+def test_examples_may_have_larger_extents_for_a_gpu(name, rows):
+    chosen = REAL_CHOOSE(name, {})
+    assert REAL_FOR_GPU(chosen).shape == {**chosen.shape, **({"M": rows} if rows else {})}
 
 
 def test_the_cpu_can_be_asked_for(gpu):

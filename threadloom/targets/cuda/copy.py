@@ -182,7 +182,8 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
     w, tensor = scope.writer, facts.tensor
     atomic = isinstance(op, tile.AtomicAdd)
     if tensor.dtype.bits < 8:
-        raise no_code(f"a store to {tensor.name}", "two elements share a byte", op.loc)
+        _emit_store_nibbles(scope, op, facts, layout)
+        return
     vector = 1 if atomic else vector_elems(op.subscripts, facts, layout)
     source = op.value.type.dtype
     missing = missing_axes(scope, op)
@@ -216,6 +217,40 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                 w.line("#pragma unroll")
                 w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {element('i + e')};")
                 w.line(f"store_vector<{bytes_}>({address}, piece, {valid});")
+
+
+def _emit_store_nibbles(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts, layout: Layout) -> None:
+    """Two elements a byte, the low half first: of neighbours in one thread's registers. A last element alone leaves 0
+    beside it."""
+    w, tensor, source = scope.writer, facts.tensor, op.value.type.dtype
+    if isinstance(op, tile.AtomicAdd) or missing_axes(scope, op) or not _holds_pairs(scope, op, facts, layout):
+        raise no_code(f"a store to {tensor.name}", "two elements that share a byte are in different threads", op.loc)
+    owner = _owner(layout)
+    with w.block(f"if ({owner})" if owner else ""):
+        w.line("#pragma unroll")
+        with w.block(f"for (int i = 0; i < {layout.registers}; i += 2)"):
+            valid, halves = [], []
+            for register in ("i", "(i + 1)"):
+                indices = element_indices(scope, op.subscripts, layout, register)
+                valid.append(inside(tensor, indices, _valid(scope, op.value, layout, register)))
+                value = c.convert(source, tensor.dtype, read(scope, op.value, layout, register))
+                halves.append(f"(({value}) & 15)")
+            indices = element_indices(scope, op.subscripts, layout, "i")
+            address = f"{identifier(tensor.name)}[{offset(tensor, indices)}]"
+            w.line(f"if ({valid[0]}) {address} = (u8)({halves[0]} | ({valid[1]} ? {halves[1]} : 0) << 4);")
+
+
+def _holds_pairs(scope: Scope, op: tile.Store, facts: TensorFacts, layout: Layout) -> bool:
+    """Whether each pair of elements that share a byte is in neighbouring registers of one thread, of one tile."""
+    digits, last = layout.of(Source.REGISTER), len(op.subscripts) - 1
+    if not digits or digits[0].stride != 1 or digits[0].size % 2 or facts.contiguous_dim != last:
+        return False
+    axis, s = digits[0].axis, op.subscripts[last]
+    others = [t.axis for o in op.subscripts[:last] for t in o.terms]
+    alone = len(s.terms) == 1 and s.terms[0].axis == axis and s.terms[0].coefficient == 1 and s.offset % 2 == 0
+    place = scope.places[axis] if alone else None
+    whole = place is not None and (place.full or place.stop == dim_name(facts.tensor.dims[last]))
+    return alone and whole and axis not in others and dict(facts.granules).get(axis, 2) % 2 == 0
 
 
 def missing_axes(scope: Scope, op: tile.Store | tile.AtomicAdd) -> tuple[str, ...]:
@@ -313,13 +348,13 @@ def dim_name(dim: tile.Dim) -> str:
     return str(dim) if isinstance(dim, int) else f"dim_{dim}"
 
 
-def _valid(scope: Scope, value: tile.Value, layout: Layout) -> list[str]:
+def _valid(scope: Scope, value: tile.Value, layout: Layout, register: str = "i") -> list[str]:
     """Tests that an element belongs to its tile: needed where a tile can end inside the tensor."""
     tests = []
     for axis in value.type.axes:
         place = scope.places[axis]
         if axis in layout.axes and not place.holds(layout.extent(axis)):
-            tests.append(f"{scope.index(layout, axis, 'i')} < {place.end(layout.extent(axis))}")
+            tests.append(f"{scope.index(layout, axis, register)} < {place.end(layout.extent(axis))}")
     return tests
 
 

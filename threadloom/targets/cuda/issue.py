@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from threadloom.targets.cuda import copy, elementwise, reduce, vector
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
-from threadloom.targets.cuda.layout import uniform
+from threadloom.targets.cuda.layout import Layout, uniform
 from threadloom.targets.cuda.operands import operands, subscript_values
 from threadloom.targets.cuda.registers import InShared, Registers
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
@@ -78,7 +78,8 @@ def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[I
         outside = dict(e.scope.registers)
         with w.block(f"if ({condition})") if condition else nullcontext():
             read_indices(e, loop, instr, task, op)
-            copy.emit_load(e.scope, op, facts, held)
+            with indices_matched(e, op, held.layout):
+                copy.emit_load(e.scope, op, facts, held)
         if condition:  # what the block declared is gone
             e.scope.registers = outside
         return
@@ -116,6 +117,14 @@ def read_indices(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, op: tile
     """Bring the indices of a gather from shared memory; compute those that are among its own operations."""
     _read_shared_operands(e, loop, instr, task)
     _compute_own(e, task, tuple(v.name for v in subscript_values(op.subscripts)))
+
+
+def indices_matched(e: RoleEmitter, op: tile.Load | STORES, layout: Layout) -> AbstractContextManager[None]:
+    """While the access is written, indices in other registers lie in those of `layout`. Threads of a worker can
+    exchange them, those of a producer have no memory to do so."""
+    if e.role.kind != "worker":
+        return nullcontext()
+    return elementwise.matched(e.scope, [(v, layout) for v in subscript_values(op.subscripts)])
 
 
 def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
@@ -267,7 +276,8 @@ def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             emit_bulk_store(e.scope, op, e.plan.facts[op.tensor], staging, e.plan.map_name(task.name), packed)
         else:
             layout = e.plan.layouts.get(op.value.name, uniform(e.scope.team.warps))
-            copy.emit_store(e.scope, op, e.plan.facts[op.tensor], layout)
+            with indices_matched(e, op, layout):
+                copy.emit_store(e.scope, op, e.plan.facts[op.tensor], layout)
 
 
 # ---------------------------------------------------------------- scalars

@@ -9,7 +9,15 @@ from threadloom.errors import InternalError
 from threadloom.sched.ops import Issue
 from threadloom.targets.cuda import copy, elementwise
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
-from threadloom.targets.cuda.issue import declare_chosen, guard_of, read_indices, slot_of, store_task, vector_task
+from threadloom.targets.cuda.issue import (
+    declare_chosen,
+    guard_of,
+    indices_matched,
+    read_indices,
+    slot_of,
+    store_task,
+    vector_task,
+)
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.sm80.load import copied_elems, emit_async_fill
 from threadloom.targets.cuda.sm80.mma import emit_mma
@@ -53,7 +61,8 @@ def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     if shared is None:
         held = e.homes.of(op.result.name) or elementwise.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         read_indices(e, loop, instr, task, op)
-        copy.emit_load(e.scope, op, facts, held)
+        with indices_matched(e, op, held.layout):
+            copy.emit_load(e.scope, op, facts, held)
         return
     slot = e.slot(loop.id, shared.slots, instr.stage)
     if any(t.value is not None and t.value.type.axes for s in op.subscripts for t in s.terms):
