@@ -37,6 +37,7 @@ def begin_next_tile(e: RoleEmitter, inner: Inner) -> None:
     following = e.scope.fresh("next_tile")
     w.line(f"const i32 {following} = {e.next_tile};")
     w.line(f"{e.begun} = {following} < tiles;")
+    _declare_next_slots(e)
     at = outer.instrs.index(inner)
     early = outer.instrs[at - inner.early : at]
     bounded = any((a.start, a.stop) != (None, None) for a in loop.axes)
@@ -103,8 +104,9 @@ def _next_slots(e: RoleEmitter) -> Iterator[None]:
     e.rings.update(outside)
 
 
-def declare_next_slots(e: RoleEmitter) -> None:
-    """The counters that `_next_slots` names, one tile further on than those of loop 0."""
+def _declare_next_slots(e: RoleEmitter) -> None:
+    """The counters that `_next_slots` names, one tile further on than those of loop 0. Not before they are needed: they
+    would take registers from the loop."""
     for (loop, slots, _), name in e.rings.items():
         if loop == 0 and slots > 1:
             e.scope.writer.line(f"Ring<{slots}> next_{name} = {name};")

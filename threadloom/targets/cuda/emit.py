@@ -14,7 +14,7 @@ from threadloom.machine.devices import device
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
-from threadloom.targets.cuda.begin_ahead import begins_ahead, declare_next_slots
+from threadloom.targets.cuda.begin_ahead import begins_ahead
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, descriptor_name, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
@@ -365,9 +365,7 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: di
         e.homes = Homes.declare(plan, scope, role.name)  # what is begun ahead outlives its tile
     with w.block(walk):
         places.enter_tile(plan.loop(0), "tile", lambda: emit_ready_scalars(e, 0))
-        if ahead:
-            declare_next_slots(e)
-        elif role.kind == "worker":
+        if role.kind == "worker" and not ahead:
             e.homes = Homes.declare(plan, scope, role.name)
         e.tile_body()
     if any(plan.is_store_group(i.completes) for i in plan.issued.values()) and role.kind == "worker":
