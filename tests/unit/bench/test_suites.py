@@ -79,6 +79,7 @@ def test_a_command_that_waits_for_good_is_told_from_one_that_works(tmp_path: Pat
         ("Average time 3 us", RAN),
         ("Error (L2norm): 1.6e-09", RAN),
         ("Error: no device", WRONG),
+        ("Error bound: 1e-07\nPASS", PASS),
         ("Checking forward pass\n3 us", RAN),
         ("k(int): Assertion `n < 1` failed.\nDevice assert failed as expected\nreturned OK", PASS),
         ("k(int): Assertion `n < 1` failed.\nOK", WRONG),

@@ -147,10 +147,11 @@ _TABLE: dict[str, tuple] = {
             checks.close_files(("density", "momentum", "density_energy"), 2e-3, skip_lines=1),
         ),
     ),
+    # It allocates a byte too few for its file's name: a name of 24 letters ends in the heap's own data.
     "dwt2d": (
         "cuda/dwt2d",
         _MAKE,
-        "./dwt2d ../../data/dwt2d/rgb.bmp -d 1024x1024 -f -5 -l 3 && mv ../../data/dwt2d/rgb.bmp.dwt.r .",
+        "./dwt2d ./../../data/dwt2d/rgb.bmp -d 1024x1024 -f -5 -l 3 && mv ../../data/dwt2d/rgb.bmp.dwt.r .",
         ("dwt2d/rgb.bmp",),
         checks.wavelet,
     ),
