@@ -18,6 +18,11 @@ __global__ void kernel(unsigned* u, unsigned long long* l, float* f, const unsig
   u[320 + t] = r;
   asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(r) : "r"(x), "r"(t), "r"(0xffu));
   u[384 + t] = r;
+  unsigned bytes;
+  asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(bytes) : "r"(x), "r"(0x80402010u), "r"(7u));
+  unsigned wanted = 7;
+  for (int place = 0; place < 32; place += 8) wanted += abs((int)(x >> place & 255) - (int)(0x80402010u >> place & 255));
+  if (bytes != wanted) x = ~x;  // then everything below is wrong
   unsigned short low;
   asm("mov.u16 %0, %1;" : "=h"(low) : "h"((unsigned short)x));
   r = (x & 0xffff0000u) | low;

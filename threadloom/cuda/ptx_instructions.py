@@ -308,6 +308,20 @@ def _cvta(t: Translator, modifiers: list[str], operands: list[str]) -> None:
     t.define(operands[0], t.value(operands[1], I64))
 
 
+def _vabsdiff4(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """`vabsdiff4.u32.u32.u32.add d, a, b, c`: the sum of the four bytes' absolute differences, and c."""
+    if modifiers != ["u32", "u32", "u32", "add"]:
+        raise t.fail(f"vabsdiff4.{'.'.join(modifiers)}")
+    a, b, total = (t.value(operand, I32) for operand in operands[1:4])
+    for place in range(0, 32, 8):
+        left, right = (
+            t.emit("and", (t.emit("lshr", (x, const(I32, place)), I32), const(I32, 255)), I32) for x in (a, b)
+        )
+        size = t.call("llvm.abs.i32", (t.emit("sub", (left, right), I32), Const(I1, "false")), I32)
+        total = t.emit("add", (total, size), I32)
+    t.define(operands[0], total)
+
+
 HANDLERS: dict[str, Handler] = {
     "mov": _mov, "cvta": _cvta, "cvt": _cvt,
     "add": _arithmetic("add"), "sub": _arithmetic("sub"), "mul": _mul, "mad": _mad, "fma": _fma,
@@ -315,7 +329,7 @@ HANDLERS: dict[str, Handler] = {
     "not": _not, "neg": _neg, "abs": _abs,
     "min": _min_max("min"), "max": _min_max("max"), "shl": _shift("shl"), "shr": _shift("lshr"),
     "bfe": _bfe, "bfi": _bfi, "popc": _count("ctpop"), "clz": _count("ctlz"), "brev": _count("bitreverse"),
-    "lop3": _lop3,
+    "lop3": _lop3, "vabsdiff4": _vabsdiff4,
     "ex2": _float_function("exp2"), "lg2": _float_function("log2"), "sin": _float_function("sin"),
     "cos": _float_function("cos"), "sqrt": _float_function("sqrt"), "tanh": _float_function("tanh"), "rcp": _rcp,
     "rsqrt": _rsqrt, "ld": _ld, "ldu": _ld, "st": _st, "bar": _bar, "barrier": _bar, "membar": _fence, "fence": _fence,
