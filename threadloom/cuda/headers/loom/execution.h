@@ -151,7 +151,6 @@ LOOM_REDUCE(xor, xor, unsigned)
 
 /* ---- clocks and traps */
 LOOM_HOST_DEVICE long long clock64() { return __loom_clock(); }
-LOOM_DEVICE unsigned long long __globaltimer() { return (unsigned long long)__loom_clock(); }
 LOOM_DEVICE void __trap() { __loom_trap(); }
 LOOM_DEVICE void __brkpt() {}
 LOOM_DEVICE void __nanosleep(unsigned) {}
