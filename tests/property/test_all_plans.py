@@ -20,7 +20,7 @@ from threadloom.machine.devices import device
 from threadloom.sched.check import check
 from threadloom.sched.check_trips import repeats
 from threadloom.sched.mutate import OPERATORS
-from threadloom.sched.ops import SProgram
+from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.search import plan
 from threadloom.sched.semantics import Trips
 from threadloom.sched.simulate_tiles import simulate_tiles
@@ -137,3 +137,13 @@ def check_mutants(name: str, target: str, most: int | None) -> None:
         assert report.killed
         assert [f"{s.mutant}: {s.outcome}" for s in report.unexplained] == []
         assert [str(k.finding) for k in report.unnamed] == []
+
+
+def test_one_worker_alone_cannot_do_what_workers_split():
+    problem = planning_problem(choose("copy_tiles", {}), None, "f16")
+    halves = Partition((AxisTile("m", 64, 32), AxisTile("n", 128, 128)), (), ("m", "n"), workers=2, persistent=True)
+    program = plan(problem.kernel, problem.dims, "h200", only=halves).best
+    stores = [m for m in OPERATORS["drop-issue"](program) if "store_out" in str(m)]
+    assert len(stores) == 2
+    for mutant in stores:
+        assert [f.slug for f in check(mutant.program)][:1] == ["not-issued"]

@@ -22,7 +22,7 @@ from threadloom.machine.model import Completion, Device
 from threadloom.sched.check import check, check_execution_of, cluster_eus
 from threadloom.sched.check_data import DataChecker, Demand
 from threadloom.sched.check_findings import Finding, Findings
-from threadloom.sched.check_order import Order
+from threadloom.sched.check_order import Order, Run
 from threadloom.sched.check_static import check_static
 from threadloom.sched.check_trips import trip_cases
 from threadloom.sched.mutate import Mutant
@@ -172,6 +172,8 @@ def argue(mutant: Mutant, pairs: list[tuple[Execution, Execution]]) -> str:
             if own is None:
                 if mutant.operator == "fewer-slots":
                     continue  # its slots meet in other pairs, all of which the checker has proved
+                if _left_to_another(changed_checker, demand.first) or _left_to_another(changed_checker, demand.second):
+                    continue
                 return ""
             total += 1
             near = _nearness(mutant, demand)
@@ -185,6 +187,12 @@ def argue(mutant: Mutant, pairs: list[tuple[Execution, Execution]]) -> str:
     if not total:
         return ""
     return f"all {total} demands of the original hold in it over {len(pairs)} trip counts{best[1]}"
+
+
+def _left_to_another(checker: DataChecker, run: Run) -> bool:
+    """Whether another role does the task instance alone; the checker has proved that it does the whole of it."""
+    roles = {other.step.role for other in checker.issuers.get((run.step.eu, run.who), [])}
+    return bool(roles) and run.step.role not in roles
 
 
 def _nearness(mutant: Mutant, demand: Demand) -> int:
