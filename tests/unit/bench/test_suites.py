@@ -138,6 +138,7 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
         (hecbench_problems.error_at_most(0.1), "The maximum error in distance is 0.05", "RMSE: 0.2"),
         (hecbench_problems.error_at_most(0.1), "RSME = 0.0\naccuracy: 1e-3", "RMSE = nan"),
         (hecbench_problems.error_at_most(0.1), "Deviation of kernel a_b: 3e-05", "Error (L2norm): 1.6e-01"),
+        (hecbench_problems.denoised, "PSNR:36.2", "PSNR:22.1"),
         (hecbench_problems.device_as_host, "device result: 2\nhost result: 2.0000001", "device result: 2"),
         (
             hecbench_problems.sums_of_both,

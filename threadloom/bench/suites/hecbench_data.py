@@ -75,13 +75,14 @@ def edge_list(path: Path) -> None:
     path.write_text("\n".join(f"{a} {b}" for a, b in pairs.tolist() if a != b) + "\n")
 
 
-def bitmap(width: int, height: int) -> Maker:
-    """24-bit BMP without compression."""
+def bitmap(width: int, height: int, noise: float = 0) -> Maker:
+    """24-bit BMP without compression; `noise` is its standard deviation."""
 
     def make(path: Path) -> None:
         y, x = np.mgrid[0:height, 0:width]
         channels = [127 + 100 * np.sin(x / (9 + 5 * c)) * np.cos(y / (17 - 3 * c)) for c in range(3)]
-        pixels = np.stack(channels, -1).astype(np.uint8).tobytes()
+        noisy = np.stack(channels, -1) + noise * _rng("noise").normal(size=(height, width, 3))
+        pixels = np.clip(noisy, 0, 255).astype(np.uint8).tobytes()
         head = struct.pack("<2sIHHI", b"BM", 54 + len(pixels), 0, 0, 54)
         info = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 24, 0, len(pixels), 2835, 2835, 0, 0)
         path.write_bytes(head + info + pixels)
@@ -168,6 +169,7 @@ INPUTS: dict[str, dict[str, Maker]] = {
         "../data/b+tree/mil.txt": rodinia_data.MAKERS["b+tree/mil.txt"],
         "../data/b+tree/command.txt": rodinia_data.MAKERS["b+tree/command.txt"],
     },
+    "bm3d": {"noisy.bmp": bitmap(256, 256, 20), "clean.bmp": bitmap(256, 256)},  # PNG needs ImageMagick
     "bfs": {"../data/bfs/graph1MW_6.txt": rodinia_data.MAKERS["bfs/graph65536.txt"]},
     "cc": {"delaunay_n24.egr": ecl_graph(100_000, 6)},
     "cfd": {"../data/cfd/fvcorr.domn.097K": rodinia_data.MAKERS["cfd/box.domn.004K"]},

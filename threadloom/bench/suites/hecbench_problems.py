@@ -62,6 +62,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "blockAccess": ("512 512 2",),
     "blockScan": ("2048 2",),
     "blockexchange": ("512 512 2",),
+    "bm3d": ("noisy.bmp denoised.bmp 20 color clean.bmp",),
     "bmf": ("data/MNIST.in -r 8 -l 112 -i 10 --seed 123 --stuck 10",),
     "bn": ("result 1",),
     "bonds": ("1",),
@@ -302,6 +303,12 @@ def halves(output: str) -> str:
     return ""
 
 
+def denoised(output: str) -> str:
+    """its result is 30 dB and more from the picture to which noise of 22 dB was added"""
+    found = re.search(r"PSNR:(\S+)", output)
+    return "" if found and float(found[1]) >= 30 else f"PSNR {found[1] if found else 'not printed'}"
+
+
 # Programs that exit with status 0 and print no word like "pass" or "fail".
 CHECKS: dict[str, Callable[[str], str]] = {
     "affine": error_at_most(1),
@@ -311,6 +318,7 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "channelShuffle": silent,
     "babelstream": silent,
     "black-scholes": sums_of_both,
+    "bm3d": denoised,
     "bonds": sums_of_both,
     "car": error_at_most(1e-2),
     "cobahh": error_at_most(1e-3),
