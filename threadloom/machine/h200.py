@@ -24,7 +24,7 @@ TMA = SEU(
     completion=Completion.MBARRIER,
     rates=(
         _rate("bytes.load", 40.0),  # all SMs at once from L2, each its own addresses
-        _rate("bytes.load.shared", 60.0, "between 40 and 81 measured: 8 to 16 SMs, not all, share a tile of a product"),
+        _rate("bytes.load.shared", 54.0, "measured: products that need 52 keep up, those that need 57 lose 18 to 28 %"),
         _rate("bytes.load.multicast", 60.0, "measured: pairs are 8 % slower at 1024 cubed, 0.5 % faster at 4096 cubed"),
     ),
     latency_cycles=Figure(1200.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; SMs in step wait for the first"),

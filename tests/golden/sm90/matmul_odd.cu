@@ -1,6 +1,6 @@
 // matmul for h200, planned by joint:greedy
-// tiles: m 64, n 16, k 128; 1 workers, 256 threads, 134288 bytes of shared memory
-// loop 1: one iteration every 442 cycles, 2 stages (predicted)
+// tiles: m 64, n 16, k 64; 1 workers, 256 threads, 68752 bytes of shared memory
+// loop 1: one iteration every 384 cycles, 2 stages (predicted)
 #include "sm90.cuh"
 
 LOOM_DEVICE void mma_m64n16k16_f16_k_mn(float* d, u64 a, u64 b, i32 accumulate) {
@@ -15,16 +15,16 @@ matmul(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMa
 extern __shared__ __align__(1024) u8 raw[];
 const u32 smem = smem_address(raw);
 if (smem % 1024) __trap();  // swizzled tiles would be scrambled
-const u32 smem_a = smem + 0;  // 4 slots of 64 x 128 f16, swizzle-128
-const u32 smem_b = smem + 65536;  // 4 slots of 128 x 16 f16, swizzle-128
-const u32 smem_bias = smem + 131072;  // 1 slots of 16 f32, row
-const u32 smem_t_4 = smem + 132096;  // staged results of 
-const u32 full_bias = smem + 134144;  // 1 barriers
-const u32 empty_bias = smem + 134152;  // 1 barriers
-const u32 full_a = smem + 134160;  // 4 barriers
-const u32 empty_a = smem + 134192;  // 4 barriers
-const u32 full_b = smem + 134224;  // 4 barriers
-const u32 empty_b = smem + 134256;  // 4 barriers
+const u32 smem_a = smem + 0;  // 4 slots of 64 x 64 f16, swizzle-128
+const u32 smem_b = smem + 32768;  // 4 slots of 64 x 16 f16, swizzle-128
+const u32 smem_bias = smem + 65536;  // 1 slots of 16 f32, row
+const u32 smem_t_4 = smem + 66560;  // staged results of 
+const u32 full_bias = smem + 68608;  // 1 barriers
+const u32 empty_bias = smem + 68616;  // 1 barriers
+const u32 full_a = smem + 68624;  // 4 barriers
+const u32 empty_a = smem + 68656;  // 4 barriers
+const u32 full_b = smem + 68688;  // 4 barriers
+const u32 empty_b = smem + 68720;  // 4 barriers
 const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;
 if (threadIdx.x == 0) {
   barrier_init(full_bias + 0, 1);
@@ -71,18 +71,17 @@ if (group == 0) {
       const i32 index_n = in_band / height;
       const i32 m_at = index_m * 64;
       const i32 n_at = index_n * 16;
-      const i32 count_2 = ceil_div(dim_K, 128);
+      const i32 count_2 = ceil_div(dim_K, 64);
       for (i32 t_2 = 0; t_2 < count_2; t_2++) {
-        const i32 k_at = (t_2) * 128;
+        const i32 k_at = (t_2) * 64;
         barrier_wait(empty_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 3);  // slot-free: dot_acc -> load_a (a)
         // load_a: a
-        barrier_expect(full_a + 8 * ring_1_4_0.slot, 16384);
-        bulk_load(smem_a + ring_1_4_0.slot * 16384, &map_a, full_a + 8 * ring_1_4_0.slot, k_at, m_at);
-        bulk_load(smem_a + ring_1_4_0.slot * 16384 + 8192, &map_a, full_a + 8 * ring_1_4_0.slot, k_at + 64, m_at);
+        barrier_expect(full_a + 8 * ring_1_4_0.slot, 8192);
+        bulk_load(smem_a + ring_1_4_0.slot * 8192, &map_a, full_a + 8 * ring_1_4_0.slot, k_at, m_at);
         barrier_wait(empty_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 5);  // slot-free: dot_acc -> load_b (b)
         // load_b: b
-        barrier_expect(full_b + 8 * ring_1_4_0.slot, 16384);
-        bulk_load(smem_b + ring_1_4_0.slot * 16384, &map_b, full_b + 8 * ring_1_4_0.slot, n_at, k_at);
+        barrier_expect(full_b + 8 * ring_1_4_0.slot, 8192);
+        bulk_load(smem_b + ring_1_4_0.slot * 8192, &map_b, full_b + 8 * ring_1_4_0.slot, n_at, k_at);
         ring_1_4_0.advance();
       }
       barrier_wait(empty_bias, ring_0_1_0.phase ^ 1, 1);  // slot-free: vector_t -> load_bias (bias)
@@ -99,7 +98,7 @@ else if (group == 1) {
   constexpr i32 worker = 0;
   const u32 staged_t_4 = smem_t_4;
   const u64 smem_a_desc = descriptor_k_major(smem_a);
-  const u64 smem_b_desc_across = descriptor_mn_major(smem_b, 16384);
+  const u64 smem_b_desc_across = descriptor_mn_major(smem_b, 8192);
   Ring<1> ring_0_1_0;
   Ring<4> ring_1_4_0;
   Ring<4> ring_1_4_1;
@@ -123,17 +122,17 @@ else if (group == 1) {
     for (int i = 0; i < 8; i++) {
       acc[i] = c;
     }
-    const i32 count_2 = ceil_div(dim_K, 128);
+    const i32 count_2 = ceil_div(dim_K, 64);
     for (i32 t_2 = 0; t_2 < count_2; t_2++) {
-      const i32 k_at = (t_2) * 128;
-      const i32 k_at_2 = (t_2 - 1) * 128;
+      const i32 k_at = (t_2) * 64;
+      const i32 k_at_2 = (t_2 - 1) * 64;
       barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2,  // dependence: load_a -> dot_acc (a)
                    full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_b -> dot_acc (b)
       // dot_acc: acc.2
       mma_fence();
       #pragma unroll
-      for (int k = 0; k < 8; k++) {
-        mma_m64n16k16_f16_k_mn(acc, smem_a_desc + ring_1_4_0.slot * 1024 + k / 4 * 512 + k % 4 * 2, smem_b_desc_across + ring_1_4_0.slot * 1024 + k * 128, 1);
+      for (int k = 0; k < 4; k++) {
+        mma_m64n16k16_f16_k_mn(acc, smem_a_desc + ring_1_4_0.slot * 512 + k * 2, smem_b_desc_across + ring_1_4_0.slot * 512 + k * 128, 1);
       }
       mma_commit();
       mma_wait<1>();  // slot-free: dot_acc -> load_a (a)
@@ -149,7 +148,7 @@ else if (group == 1) {
     if (count_2 > 0) {
       // epilogue 0
       {
-        const i32 k_at = (count_2 - 1) * 128;
+        const i32 k_at = (count_2 - 1) * 64;
         mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
         if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
         if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b (b)

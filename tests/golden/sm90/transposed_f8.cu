@@ -1,6 +1,6 @@
 // transposed for h200, planned by joint:greedy
-// tiles: m 64, n 16, k 256; 1 workers, 256 threads, 82048 bytes of shared memory
-// loop 1: one iteration every 442 cycles, 2 stages (predicted)
+// tiles: m 64, n 16, k 128; 1 workers, 256 threads, 41088 bytes of shared memory
+// loop 1: one iteration every 384 cycles, 2 stages (predicted)
 #include "sm90.cuh"
 
 LOOM_DEVICE void mma_m64n16k32_e4m3_k_k(float* d, u64 a, u64 b, i32 accumulate) {
@@ -15,12 +15,12 @@ transposed(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
 extern __shared__ __align__(1024) u8 raw[];
 const u32 smem = smem_address(raw);
 if (smem % 1024) __trap();  // swizzled tiles would be scrambled
-const u32 smem_a = smem + 0;  // 4 slots of 64 x 256 f8e4m3, swizzle-128
-const u32 smem_b = smem + 65536;  // 4 slots of 16 x 256 f8e4m3, swizzle-128
-const u32 full_a = smem + 81920;  // 4 barriers
-const u32 empty_a = smem + 81952;  // 4 barriers
-const u32 full_b = smem + 81984;  // 4 barriers
-const u32 empty_b = smem + 82016;  // 4 barriers
+const u32 smem_a = smem + 0;  // 4 slots of 64 x 128 f8e4m3, swizzle-128
+const u32 smem_b = smem + 32768;  // 4 slots of 16 x 128 f8e4m3, swizzle-128
+const u32 full_a = smem + 40960;  // 4 barriers
+const u32 empty_a = smem + 40992;  // 4 barriers
+const u32 full_b = smem + 41024;  // 4 barriers
+const u32 empty_b = smem + 41056;  // 4 barriers
 const i32 warp = warp_index(), group = warp >> 2, warp_in_group = warp & 3, lane = threadIdx.x & 31;
 if (threadIdx.x == 0) {
   barrier_init(full_a + 0, 1);
@@ -63,19 +63,17 @@ if (group == 0) {
       const i32 index_n = in_band / height;
       const i32 m_at = index_m * 64;
       const i32 n_at = index_n * 16;
-      const i32 count_2 = ceil_div(dim_K, 256);
+      const i32 count_2 = ceil_div(dim_K, 128);
       for (i32 t_2 = 0; t_2 < count_2; t_2++) {
-        const i32 k_at = (t_2) * 256;
+        const i32 k_at = (t_2) * 128;
         barrier_wait(empty_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 1);  // slot-free: dot_acc -> load_a (a)
         // load_a: a
-        barrier_expect(full_a + 8 * ring_1_4_0.slot, 16384);
-        bulk_load(smem_a + ring_1_4_0.slot * 16384, &map_a, full_a + 8 * ring_1_4_0.slot, k_at, m_at);
-        bulk_load(smem_a + ring_1_4_0.slot * 16384 + 8192, &map_a, full_a + 8 * ring_1_4_0.slot, k_at + 128, m_at);
+        barrier_expect(full_a + 8 * ring_1_4_0.slot, 8192);
+        bulk_load(smem_a + ring_1_4_0.slot * 8192, &map_a, full_a + 8 * ring_1_4_0.slot, k_at, m_at);
         barrier_wait(empty_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase ^ 1, 3);  // slot-free: dot_acc -> load_b (b)
         // load_b: b
-        barrier_expect(full_b + 8 * ring_1_4_0.slot, 4096);
-        bulk_load(smem_b + ring_1_4_0.slot * 4096, &map_b, full_b + 8 * ring_1_4_0.slot, k_at, n_at);
-        bulk_load(smem_b + ring_1_4_0.slot * 4096 + 2048, &map_b, full_b + 8 * ring_1_4_0.slot, k_at + 128, n_at);
+        barrier_expect(full_b + 8 * ring_1_4_0.slot, 2048);
+        bulk_load(smem_b + ring_1_4_0.slot * 2048, &map_b, full_b + 8 * ring_1_4_0.slot, k_at, n_at);
         ring_1_4_0.advance();
       }
     }
@@ -110,17 +108,17 @@ else if (group == 1) {
     for (int i = 0; i < 8; i++) {
       acc[i] = c;
     }
-    const i32 count_2 = ceil_div(dim_K, 256);
+    const i32 count_2 = ceil_div(dim_K, 128);
     for (i32 t_3 = 0; t_3 < count_2; t_3++) {
-      const i32 k_at = (t_3) * 256;
-      const i32 k_at_2 = (t_3 - 1) * 256;
+      const i32 k_at = (t_3) * 128;
+      const i32 k_at_2 = (t_3 - 1) * 128;
       barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0,  // dependence: load_a -> dot_acc (a)
                    full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_b -> dot_acc (b)
       // dot_acc: acc.2
       mma_fence();
       #pragma unroll
-      for (int k = 0; k < 8; k++) {
-        mma_m64n16k32_e4m3_k_k(acc, smem_a_desc + ring_1_4_0.slot * 1024 + k / 4 * 512 + k % 4 * 2, smem_b_desc + ring_1_4_0.slot * 256 + k / 4 * 128 + k % 4 * 2, 1);
+      for (int k = 0; k < 4; k++) {
+        mma_m64n16k32_e4m3_k_k(acc, smem_a_desc + ring_1_4_0.slot * 512 + k * 2, smem_b_desc + ring_1_4_0.slot * 128 + k * 2, 1);
       }
       mma_commit();
       mma_wait<1>();  // slot-free: dot_acc -> load_a (a)
@@ -136,7 +134,7 @@ else if (group == 1) {
     if (count_2 > 0) {
       // epilogue 0
       {
-        const i32 k_at = (count_2 - 1) * 256;
+        const i32 k_at = (count_2 - 1) * 128;
         mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
         if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
         if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b (b)

@@ -113,3 +113,9 @@ def test_the_measured_order_of_plans():
         mine, of = ordered_right(pairs)
         right, count = right + mine, count + of
     assert count >= 40 and right / count >= LEAST_RIGHT, (right, count)
+
+
+def test_tiles_that_ask_for_more_than_the_cache_gives_are_not_chosen():
+    """256 x 96 x 64 wants 57 bytes a cycle of shared operands: measured 0.87 of cuBLAS, 256 x 160 1.01."""
+    best = plan(matmul.tile(T=tl.bf16), dict(M=4096, N=10240, K=8192), "h200", splits=False).best
+    assert {t.axis: t.extent for t in best.partition.tiles} == {"m": 256, "n": 160, "k": 64}
