@@ -97,7 +97,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (!((n_at_3 + 31) <= (m_at + shift))) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if (!((n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8) <= ((m_at + (lane / 4) + (warp_in_group) * 16 + (i / 2) % 2 * 8) + shift))) s[i] = c_3;
+            if (!((0 + ((i) % 2 + (i / 4) * 8) - ((i / 2) % 2 * 8)) <= (i32)min(max((i64)0 - (n_at_3) - ((lane) % 4 * 2) + (m_at) + ((lane / 4) + (warp_in_group) * 16) + (i64)(shift), (i64)-2147483648), (i64)2147483647))) s[i] = c_3;
           }
         }
         if (n_at_3 + 32 > n_stop) {
@@ -413,7 +413,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       if (!((n_at_3 + 31) <= (m_at + shift))) {
         #pragma unroll
         for (int i = 0; i < 16; i++) {
-          if (!((n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8) <= ((m_at + (lane / 4) + (warp_in_group) * 16 + (i / 2) % 2 * 8) + shift))) s[i] = c_3;
+          if (!((0 + ((i) % 2 + (i / 4) * 8) - ((i / 2) % 2 * 8)) <= (i32)min(max((i64)0 - (n_at_3) - ((lane) % 4 * 2) + (m_at) + ((lane / 4) + (warp_in_group) * 16) + (i64)(shift), (i64)-2147483648), (i64)2147483647))) s[i] = c_3;
         }
       }
       if (n_at_3 + 32 > n_stop) {
@@ -580,7 +580,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (!((n_at_3 + 31) <= (m_at + shift))) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if (!((n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8) <= ((m_at + (lane / 4) + (warp_in_group) * 16 + (i / 2) % 2 * 8) + shift))) s[i] = c_3;
+            if (!((0 + ((i) % 2 + (i / 4) * 8) - ((i / 2) % 2 * 8)) <= (i32)min(max((i64)0 - (n_at_3) - ((lane) % 4 * 2) + (m_at) + ((lane / 4) + (warp_in_group) * 16) + (i64)(shift), (i64)-2147483648), (i64)2147483647))) s[i] = c_3;
           }
         }
         if (n_at_3 + 32 > n_stop) {
