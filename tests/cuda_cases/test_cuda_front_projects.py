@@ -170,5 +170,6 @@ def test_modules_are_loaded_by_the_driver_api(tmp_path: Path) -> None:
     loom_cc("-fatbin", "-DOFFSET=3", tmp_path / "module.cu", "-o", tmp_path / "three.fatbin")
     loom_cc("-ptx", "-DOFFSET=5", tmp_path / "module.cu", "-o", tmp_path / "five.ptx")
     loom_cc(tmp_path / "loader.cpp", "-o", tmp_path / "loader", "-lcuda")
-    done = subprocess.run([tmp_path / "loader", tmp_path / "three.fatbin", tmp_path / "five.ptx"], timeout=60, check=False)
+    command = [tmp_path / "loader", tmp_path / "three.fatbin", tmp_path / "five.ptx"]
+    done = subprocess.run(command, timeout=60, check=False)
     assert done.returncode == 0

@@ -210,8 +210,8 @@ _FOR_MODULES = ("__loom_*", "cuda*", "__cuda*")
 
 
 def _module(plan: NvccPlan, compiled: str, scratch: Path) -> int:
-    """-cubin, -fatbin: a shared library that uses the runtime of the program which loads it (runtime/modules.cpp). -ptx: the
-    same as text, since programs read PTX as a string."""
+    """-cubin, -fatbin: a shared library that uses the runtime of the program that loads it (runtime/modules.cpp).
+    -ptx: the same as text, since programs read PTX as a string."""
     (source, _), *more = plan.inputs
     if more:
         raise CompileError(LINK_ERROR, f"{plan.module} makes one module of one file, and there are {len(plan.inputs)}")

@@ -205,7 +205,7 @@ def _readable(text: bytes) -> bytes:
 
 @contextmanager
 def clang_readable(path: str) -> Iterator[tuple[str, list[str]]]:
-    """nvcc reads `<< <` as `<<<`, clang does not; PTX's asm constraints "f", "d" and "h" mean other registers here ("x", "r").
+    """nvcc reads `<< <` as `<<<`, clang does not; PTX's constraints "f", "d", "h" are other registers here ("x", "r").
     A source that has either is compiled as a copy with that changed.
 
     Yields the file to compile and the flags that keep its #includes and line numbers right.
