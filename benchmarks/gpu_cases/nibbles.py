@@ -16,7 +16,7 @@ SHAPES = [{"M": 33, "N": 200}, {"M": 5, "N": 37}, {"M": 3, "N": 1}]
 
 
 def inputs(rng: np.random.Generator, M: int, N: int, dtype: type = np.float32) -> dict[str, np.ndarray]:
-    return {"x": rng.integers(-20, 21, (M, N)).astype(dtype) / dtype(8)}
+    return {"x": (rng.integers(-20, 21, (M, N)) / 8).astype(dtype)}
 
 
 def reference(x: np.ndarray) -> np.ndarray:
