@@ -23,7 +23,7 @@ def source(cluster: int, group: int = 16) -> KernelSource:
     return emit(planned(cluster, group), packed_facts(product.tile(), DIMS), DIMS)
 
 
-@pytest.mark.parametrize("cluster", [2, 4])
+@pytest.mark.parametrize("cluster", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_each_block_brings_its_rows_to_all(cluster):
     text, rows = source(cluster).text, 64 // cluster
     loads = re.findall(r"bulk_load_all\(smem_b.*\);", text)
@@ -69,6 +69,7 @@ def test_the_grid_has_whole_clusters(gpu):  # noqa: F811
     assert gpu.launches[-1].blocks == 120
 
 
+@pytest.mark.slow
 def test_groups_need_not_be_visited():
     """Without groups neighbours differ in n, so that they share a."""
     text = source(2, 1).text

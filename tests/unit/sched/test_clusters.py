@@ -63,9 +63,11 @@ def planned(cluster: int, group: int = 16, m: int = 4096) -> SProgram:
     return plan(product.tile(), dims, H200, only=partition(cluster, group)).best
 
 
-@pytest.mark.parametrize(
-    ("cluster", "group", "shared"), [(2, 16, "b"), pytest.param(4, 16, "b", marks=pytest.mark.slow), (2, 1, "a")]
-)
+SLOW = pytest.mark.slow
+CASES = [(2, 16, "b"), pytest.param(4, 16, "b", marks=SLOW), pytest.param(2, 1, "a", marks=SLOW)]
+
+
+@pytest.mark.parametrize(("cluster", "group", "shared"), CASES)
 def test_what_neighbouring_tiles_share_is_loaded_together(cluster, group, shared):
     """Tiles visited in groups differ in m, others in n."""
     program = planned(cluster, group)
