@@ -256,3 +256,19 @@ def test_an_empty_compiler_log_is_not_written_into_an_object_that_python_shares(
     fake = SimpleNamespace(nvrtcGetProgramLogSize=lambda p: (0, 1), nvrtcGetProgramLog=lambda p, b: given.append(b))
     assert nvrtc._log(fake, None) == ""
     assert len(given[0]) > 1 and bytes([32]) == b"\x20" and ord(compile("' '", "", "eval").co_consts[0]) == 32
+
+
+def test_code_that_nvrtc_kept_from_before_is_assembled_again(monkeypatch):
+    """Its cache gives machine code without the assembler's words: a plan that spills would pass for one that does not."""
+    from threadloom.targets.cuda import nvrtc
+
+    texts = []
+
+    def compiled(source: str, *rest: object) -> nvrtc.Cubin:
+        texts.append(source)
+        known = source == "kernel"
+        return nvrtc.Cubin(b"", "sm_90a", 0 if known else 168, 0 if known else 80, 0, 0, "")
+
+    monkeypatch.setattr(nvrtc, "_compile", compiled)
+    assert nvrtc.compile_source("kernel", "sm_90a").spill_bytes == 80
+    assert len(texts) == 2 and texts[1].startswith("kernel\n//")

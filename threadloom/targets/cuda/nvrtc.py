@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -82,6 +83,15 @@ def compile_source(source: str, arch: str, name: str = "kernel.cu", defines: tup
 
     A failure is ours, not the user's: InternalError with the compiler's log.
     """
+    made = _compile(source, arch, name, defines)
+    if made.registers:
+        return made
+    # NVRTC kept machine code of an earlier process and ran no assembler, so nothing was said of spills and serialised
+    # products: a text that it has not seen is assembled.
+    return _compile(f"{source}\n// {uuid.uuid4()}\n", arch, name, defines)
+
+
+def _compile(source: str, arch: str, name: str, defines: tuple[str, ...]) -> Cubin:
     version()
     nvrtc = _bindings()
     headers = _headers_of(source)
