@@ -259,7 +259,7 @@ def test_an_empty_compiler_log_is_not_written_into_an_object_that_python_shares(
 
 
 def test_code_that_nvrtc_kept_from_before_is_assembled_again(monkeypatch):
-    """Its cache gives machine code without the assembler's words: a plan that spills would pass for one that does not."""
+    """Its cache gives code without the words of the assembler: a plan that spills would pass for one that does not."""
     from threadloom.targets.cuda import nvrtc
 
     texts = []
