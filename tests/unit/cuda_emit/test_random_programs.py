@@ -245,3 +245,14 @@ def test_indices_in_other_registers_than_what_they_bring():
     text = source_of(gathered_by_bytes.bind(**arguments_of_gather()))
     gather = text[text.index("// gather_x") :]
     assert "in the layout of what it meets" in gather[: gather.index("x[(i64)(")]
+
+
+@tl.kernel
+def least_of_negatives(x: tl.Tensor["M", "N", tl.i32]) -> tl.Tensor["M", tl.i32]:
+    for m in tl.grid("M"):
+        out[m] = tl.min(-x[m, :], "N")
+
+
+def test_integers_are_negated_by_other_means_where_compilers_lose_signs():
+    text = compiled(least_of_negatives.bind(np.zeros((64, 64), np.int32)))
+    assert "negative(" in text and "(-x" not in text

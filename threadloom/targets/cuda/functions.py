@@ -111,7 +111,7 @@ def expression(fn: str, operand: Dtype, args: list[str]) -> str:
     if fn == "where":
         return f"({args[0]} ? {args[1]} : {args[2]})"
     if fn == "neg":
-        text = f"(-{args[0]})"
+        text = f"(-{args[0]})" if operand.is_float else f"negative({args[0]})"
     elif fn == "not":
         text = f"(!{args[0]})" if operand.kind == "bool" else f"(~{args[0]})"
     elif fn == "div" and operand.is_float and operand.name != "f64":

@@ -170,6 +170,18 @@ template <typename T> LOOM_DEVICE bool larger_first(T a, i64 at, T b, i64 b_at) 
 template <typename T> LOOM_DEVICE bool smaller_first(T a, i64 at, T b, i64 b_at) {
   return a < b || (a != a && b == b) || ((a == b || (a != a && b != b)) && at < b_at);
 }
+// -x. CUDA compilers before 13.5 may make one VIMNMX3 of two min or max and lose the sign of an operand (found with
+// 13.0: max of -a over an axis), unless it is made by other means than a negation. Our own front end says build 0.
+LOOM_DEVICE i32 negative(i32 x) {
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1305 && __CUDACC_VER_BUILD__
+  i32 y;
+  asm("{\n.reg .b32 t;\nnot.b32 t, %1;\nadd.s32 %0, t, 1;\n}" : "=r"(y) : "r"(x));
+  return y;
+#else
+  return -x;
+#endif
+}
+LOOM_DEVICE i64 negative(i64 x) { return -x; }
 // Casts from floats cut off and saturate; NaN gives 0 (as the hardware does it for f32 to i32).
 LOOM_DEVICE i32 to_i32(float x) { return __float2int_rz(x); }
 LOOM_DEVICE i32 to_i32(double x) { return x != x ? 0 : __double2int_rz(x); }
