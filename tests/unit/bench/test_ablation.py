@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+from contextlib import chdir
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -98,7 +100,11 @@ def test_a_pass_that_changes_nothing_makes_the_same_program(tmp_path: Path) -> N
     source.write_text("__global__ void v(float* x) { x[blockIdx.x * 64 + threadIdx.x] += 1; }\n"
                       "int main() { float* x; cudaMalloc(&x, 4096); v<<<16, 64>>>(x); }\n")  # fmt: skip
     pair = ablation.Pair("v", "v", "loom-nvcc v.cu -o program", "./program", "v", "", "")
-    digests = ablation.fingerprints(pair, tmp_path, OPTIONAL)
+    with chdir(tmp_path):
+        sources = ablation.read_sources(pair, tmp_path)
+        digests = ablation.fingerprints(sources, OPTIONAL)
+        assert ablation.build_variant(sources, OPTIONAL, tmp_path / "none") == ""
+        assert subprocess.run([tmp_path / "none"], check=False).returncode == 0
     changed = {name for name, digest in digests.items() if digest != digests[ALL]}
     assert "without eliminate-barriers" not in changed
     assert "without batch-launches" in changed

@@ -13,9 +13,10 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import chdir
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +25,14 @@ from threadloom.bench.suites.driver import environment, version
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.program import build_cause
 from threadloom.bench.suites.rodinia_pairs import Pair
+from threadloom.errors import ThreadloomError
+from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
     from threadloom.cuda.front import FrontIr
+    from threadloom.cuda.host_stubs import Stub
+    from threadloom.cuda.nvcc_options import NvccPlan
+    from threadloom.cuda.raise_cfg_to_par import Raised
 
 ALL, NONE = "all", "none"
 _LIMITS = Limits(cpu_s=300)
@@ -89,12 +95,14 @@ def prepare(pair: Pair, checkout: Path, scratch: Path, passes: tuple[str, ...]) 
     kept = folder / "builds.json"
     record = json.loads(kept.read_text()) if kept.exists() else {}
     if set(record.get("digests", ())) != set(switches(passes)):
-        record = {"commit": version(), "digests": fingerprints(pair, folder, passes), "causes": {}}
-        for name, left_out in switches(passes).items():
-            program = folder / f"program.{record['digests'][name]}"
-            if not program.exists() and (cause := build(pair, folder, left_out, program)):
-                record["causes"][name] = cause
-        kept.write_text(json.dumps(record))
+        with chdir(folder), tempfile.TemporaryDirectory(prefix="loom-") as objects:
+            sources = read_sources(pair, Path(objects))
+            record = {"commit": version(), "digests": fingerprints(sources, passes), "causes": {}}
+            for name, left_out in switches(passes).items():
+                program = folder / f"program.{record['digests'][name]}"
+                if not program.exists() and (cause := build_variant(sources, left_out, program)):
+                    record["causes"][name] = cause
+        write_whole(kept, json.dumps(record))
     causes = record["causes"]
     variants = {name: Variant(name, digest, [], causes.get(name, "")) for name, digest in record["digests"].items()}
     return Ablation(pair, variants, record["commit"])
@@ -109,29 +117,48 @@ def copied(pair: Pair, checkout: Path, scratch: Path) -> Path:
     return scratch / "cuda" / pair.cuda
 
 
-def fingerprints(pair: Pair, folder: Path, passes: tuple[str, ...]) -> dict[str, str]:
-    """A digest of the kernels of each variant, as lowered, and of whether their launches may wait in batches."""
-    from threadloom.cuda import build as cuda_build
-    from threadloom.cuda import front, nvcc_options
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """A program's command line, and what its variants share: CUDA sources at level par, other files as objects."""
 
-    words = subprocess.run(["sh", "-c", f"echo {pair.build}"], cwd=folder, capture_output=True, text=True, check=True)
+    plan: NvccPlan
+    units: dict[str, tuple[FrontIr, Raised, tuple[Stub, ...]]]
+    objects: dict[str, str]
+
+
+def read_sources(pair: Pair, objects: Path) -> Sources:
+    """The sources in the current folder, each read once; objects go to the folder `objects`."""
+    from threadloom.cuda import build as cuda_build
+    from threadloom.cuda import compile_unit, front, nvcc_options
+
+    words = subprocess.run(["sh", "-c", f"echo {pair.build}"], capture_output=True, text=True, check=True)
+    plan = nvcc_options.parse(shlex.split(words.stdout)[1:])
+    sources = Sources(plan, {}, {})
+    for number, (path, kind) in enumerate(plan.inputs):
+        if kind == "cu":
+            ir = front.compile_source(path, cuda_build.source_options(plan))
+            sources.units[path] = (ir, *compile_unit.raise_unit(ir))
+        else:
+            sources.objects[path] = str(objects / f"{number}.o")
+            one = replace(plan, action="compile", inputs=[(path, kind)], output=sources.objects[path])
+            cuda_build.run(one)
+    return sources
+
+
+def fingerprints(sources: Sources, passes: tuple[str, ...]) -> dict[str, str]:
+    """A digest of the kernels of each variant, as lowered, and of whether their launches may wait in batches."""
     digests = {name: hashlib.sha256() for name in switches(passes)}
-    with chdir(folder):
-        plan = nvcc_options.parse(shlex.split(words.stdout)[1:])
-        for path, kind in plan.inputs:
-            if kind == "cu":
-                ir = front.compile_source(path, cuda_build.source_options(plan))
-                for name, text in _lowered_texts(ir, passes).items():
-                    digests[name].update(text.encode())
+    for _, raised, stubs in sources.units.values():
+        for name, text in _lowered_texts(raised, stubs, passes).items():
+            digests[name].update(text.encode())
     return {name: digest.hexdigest()[:16] for name, digest in digests.items()}
 
 
-def _lowered_texts(ir: FrontIr, passes: tuple[str, ...]) -> dict[str, str]:
-    from threadloom.cuda import compile_unit, launch_effects
+def _lowered_texts(raised: Raised, stubs: tuple[Stub, ...], passes: tuple[str, ...]) -> dict[str, str]:
+    from threadloom.cuda import launch_effects
     from threadloom.cuda.lower import pipeline
     from threadloom.par.text import print_module
 
-    raised, stubs = compile_unit.raise_unit(ir)
     whole = pipeline.lower(raised.module)
     idle = {step.name for step in whole.steps if not step.changed}
     kernels = {function.name: function for function in raised.module.functions}
@@ -147,6 +174,34 @@ def _lowered_texts(ir: FrontIr, passes: tuple[str, ...]) -> dict[str, str]:
 
 
 _LAUNCH_FACT = re.compile(r'"loom\.launched"="[^"]*" ')  # changes nothing by itself
+
+
+def build_variant(sources: Sources, without: tuple[str, ...], program: Path) -> str:
+    """Build into `program`, as `loom-nvcc --without=` does, from sources that are read; why that failed, or ""."""
+    from threadloom.cuda import build as cuda_build
+    from threadloom.cuda import compile_unit
+
+    plan = replace(sources.plan, without=without)
+    options = cuda_build.unit_options(plan)
+    with tempfile.TemporaryDirectory(prefix="loom-") as scratch:
+        objects = []
+        try:
+            for number, (path, _) in enumerate(plan.inputs):
+                if path in sources.units:
+                    ir, raised, stubs = sources.units[path]
+                    unit = compile_unit.lower_unit(raised, stubs, without=without)
+                    module = compile_unit.link_unit(ir, unit, options, compile_unit.no_dump)
+                    target = Path(scratch) / f"{number}.o"
+                    target.write_bytes(compile_unit.emit_object(module, options))
+                    objects.append(str(target))
+                else:
+                    objects.append(sources.objects[path])
+            made = Path(scratch) / "program"
+            cuda_build.link(objects, str(made), plan)
+        except ThreadloomError as error:
+            return "does not build: " + build_cause(str(error))
+        shutil.move(made, program)
+    return ""
 
 
 def build(pair: Pair, folder: Path, without: tuple[str, ...], program: Path) -> str:
