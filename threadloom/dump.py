@@ -199,11 +199,17 @@ def _check_kernel(path: Path, kernel: Kernel, call: Call) -> None:
 
 
 def _other_parameters(path: Path, kernel: Kernel, call: Call) -> CompileError:
+    mine = {p.name: p for p in (*call.kernel.tensors, *call.kernel.scalars)}
+    types = [
+        f"{p.name} is {p.dtype.name} in it, and {mine[p.name].dtype.name} here"
+        for p in (*kernel.tensors, *kernel.scalars)
+        if p.name in mine and p.dtype != mine[p.name].dtype
+    ]
     return CompileError(
         BAD_STAGE,
         f"{path.name} is of kernel {kernel.name} with other parameters than this call of {call.kernel.name}",
-        why="tensors and scalars must have the names, dimensions and dtypes that they have in the kernel",
-        try_="loom dump, with the same KERNEL, --set and --dtype",
+        why=next(iter(types), "tensors and scalars must have the names and dimensions that they have in the kernel"),
+        try_="loom dump and loom run with the same KERNEL, --set and --dtype (a dump for a GPU is of f16)",
     )
 
 

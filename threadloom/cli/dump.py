@@ -1,6 +1,6 @@
 """Write every stage of a kernel, numbered: tile, task, sched, par, LLVM IR, assembly (GPU: CUDA C++), and a report.
 
-Any of the texts can be edited and run: loom run KERNEL --from FILE.
+Any of the texts can be edited and run: loom run KERNEL --from FILE. The CUDA C++ runs on a GPU, all others on the CPU.
 """
 
 from __future__ import annotations

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from threadloom import dump
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import Chosen
 from threadloom.comparison import Comparison, compare
+from threadloom.errors import CompileError
 from threadloom.lang.bind import Call
 from threadloom.sched.ops import SProgram
 from threadloom.sched.timeline_text import duration
@@ -48,8 +50,8 @@ def execute(
     chosen: Chosen, dtype: str | None = None, repeat: int = 5, stage: Path | None = None, device: str = "cpu"
 ) -> Execution:
     """Run `chosen` on its inputs, time it, compare the results with float64. `device`: "cpu" or "gpu" (the first)."""
-    if stage is not None and stage.suffix == ".cu":
-        device = "gpu"
+    if stage is not None:
+        device = device_for(stage, device)
     inputs = make_inputs(chosen, dtype or ("f16" if device == "gpu" and _takes_dtype(chosen) else None))
     reference = references(chosen, inputs)
     call = bound_call(chosen, inputs)
@@ -69,6 +71,20 @@ def execute(
     )  # fmt: skip
 
 
+def device_for(stage: Path, device: str) -> str:
+    """Where a stage runs when `device` is asked for: a .cu on the GPU always, what comes before it on the CPU."""
+    if stage.suffix == ".cu":
+        return "gpu"
+    if device == "gpu":
+        raise CompileError(
+            dump.NOT_A_STAGE,
+            f"{stage.name} cannot be run on a GPU",
+            why="only CUDA C++ can; the stages before it are compiled for the CPU",
+            try_="--from the .cu of a dump for a GPU, or leave out --device gpu",
+        )
+    return device
+
+
 def output_names(chosen: Chosen) -> list[str]:
     return [o.name for o in chosen.kernel.signature.outputs]
 
@@ -83,15 +99,11 @@ def references(chosen: Chosen, inputs: Mapping[str, object]) -> dict[str, np.nda
     return dict(zip(output_names(chosen), made if isinstance(made, tuple) else (made,), strict=True))
 
 
-def _runner(
-    chosen: Chosen, inputs: Mapping[str, object], stage: Path | None
-) -> Callable[[], dict[str, np.ndarray]]:
+def _runner(chosen: Chosen, inputs: Mapping[str, object], stage: Path | None) -> Callable[[], dict[str, np.ndarray]]:
     """A call that reuses its outputs, so that timing does not measure the allocation of pages."""
     call = bound_call(chosen, inputs)
     outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
     if stage is not None:
-        from threadloom import dump
-
         fill = dump.runner(stage, call)
         return lambda: (fill(), outputs)[1]
     return lambda: (chosen.kernel(**inputs, **outputs), outputs)[1]

@@ -27,7 +27,8 @@ class Finding:
         return (self.slug, self.src, self.dst, self.buffer, self.role)
 
     def __str__(self) -> str:
-        edge = f" [{self.src} -> {self.dst} over {self.buffer}]" if self.src or self.dst else ""
+        over = f" over {self.buffer}" if self.buffer else ""
+        edge = f" [{self.src} -> {self.dst}{over}]" if self.src and self.dst else ""
         where = f" (instance {self.instance}; {self.trips})" if self.trips else ""
         return f"{self.slug}: {self.message}{edge}{where}"
 

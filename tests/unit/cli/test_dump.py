@@ -89,6 +89,21 @@ def test_command(loom, tmp_path):
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_runs_on_the_cpu_is_not_called_a_run_on_the_gpu(dumped, stage):
+    kernel, folder = dumped
+    with pytest.raises(CompileError, match="only CUDA C") as caught:
+        execute(kernel, repeat=1, stage=folder / stage, device="gpu")
+    assert caught.value.slug == NOT_A_STAGE
+
+
+def test_a_stage_of_other_types_says_which(dumped):
+    kernel, folder = dumped
+    with pytest.raises(CompileError, match="is f32 in it, and f16 here") as caught:
+        execute(kernel, "f16", repeat=1, stage=folder / "01-tile.tile")
+    assert caught.value.slug == "bad-stage"
+
+
 def test_not_a_stage(tmp_path):
     (tmp_path / "report.txt").write_text("x")
     with pytest.raises(CompileError) as caught:

@@ -139,6 +139,7 @@ def test_registers_and_shared_memory_are_counted():
 def test_unknown_names_are_found():
     broken = edit(gemm_hopper(), 1, "worker0", lambda instrs: [replace(instrs[0], signal="fulll"), *instrs[1:]])
     assert slugs(broken) == {"unknown-name"}
+    assert str(check(broken)[0]) == "unknown-name: there is no signal 'fulll'"
 
 
 def test_refused_before_compiling():
