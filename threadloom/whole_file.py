@@ -10,7 +10,11 @@ from pathlib import Path
 def write_whole(path: Path, text: str) -> None:
     """Write `text` to `path` so that a reader, or a full disk, never sees half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        error.filename = str(path)  # not the temporary one, which nobody knows
+        raise
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

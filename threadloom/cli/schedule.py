@@ -2,7 +2,8 @@
 
 Prints the timeline of the best plan by the device's model, its initiation interval with the lower bounds, memory over
 time and why other configurations were rejected. Writes the timeline as text, SVG, a self-contained HTML page and for
-Perfetto (Chrome's trace format), and the plan itself as an sProgram. The plan is proved by the checker.
+Perfetto (Chrome's trace format), and the plan itself as an sProgram, with the kernel and the sTask-graph that it is of
+(loom run --from takes it). The plan is proved by the checker.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     findings = check(outcome.best, machine)
     checked_s = time.perf_counter() - began
     folder = args.to or Path("out") / "schedule" / f"{chosen.name}-{args.device}"
-    written = _write(folder, timeline)
+    written = _write(folder, timeline, problem, outcome)
     record = {
         "kernel": chosen.name,
         "device": args.device,
@@ -133,13 +134,14 @@ def _print(
         print(f"  NOT PROVED: {finding}")
     if not findings:
         print(f"  proved for every trip count in {checked_s:.2f} s")
-    print("  drawn: " + ", ".join(str(p) for p in written))
+    print("  written: " + ", ".join(str(p) for p in written))
 
 
-def _write(folder: Path, timeline: Timeline) -> list[Path]:
+def _write(folder: Path, timeline: Timeline, problem: Problem, outcome: Outcome) -> list[Path]:
+    from threadloom.dump import plan_stages
     from threadloom.planning import drawings
 
-    texts = drawings(timeline)
+    texts = drawings(timeline) | {s.file: s.text for s in plan_stages(problem.kernel, outcome.best)}
     for name, text in texts.items():
         write_whole(folder / name, text)
     return [folder / name for name in texts]

@@ -23,6 +23,10 @@ def test_json_and_files(loom, tmp_path, device):
     assert record["search"]["space"] == record["search"]["partitions"] * record["search"]["orders"]
     assert record["predicted_ns"] > 0
     assert all((tmp_path / name).stat().st_size > 0 for name in record["files"])
+    (plan,) = (name for name in record["files"] if name.endswith(".sprog"))
+    dtype = "f32" if device == "cpu" else "f16"
+    ran = loom("run", "matmul", *SMALL, "--dtype", dtype, "--repeat", "1", "--from", plan)
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_optimal_policy_says_how_good_the_schedule_is(loom):

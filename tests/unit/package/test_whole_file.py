@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +37,8 @@ def test_a_write_that_fails_names_its_file(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_takes_no_file_is_said_by_the_files_name():
+    with pytest.raises(OSError, match=r"/proc/b\.txt'"):
+        write_whole(Path("/proc/b.txt"), "text")
