@@ -36,7 +36,6 @@ def run(args: argparse.Namespace, commit: str) -> int:
         raise UsageError("loom bench ablation needs --path, a checkout of Rodinia with its folder cuda")
     pairs = _pairs(args.only)
     record = _kept(args.json)
-    record["machine"] = {**machine(), "physical_cores": ablation.physical_cores(), "name": processor()}
     with tempfile.TemporaryDirectory(prefix="loom-ablation-") as temporary:
         scratch = (args.scratch or Path(temporary)).resolve()
         scratch.mkdir(parents=True, exist_ok=True)
@@ -61,6 +60,8 @@ def run(args: argparse.Namespace, commit: str) -> int:
         if "mcuda" in parts:
             programs = mcuda.build(scratch)
             record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else {}
+    # Only now: it loads torch, whose OpenMP runtime the programs would then be built for.
+    record["machine"] = {**machine(), "physical_cores": ablation.physical_cores(), "name": processor()}
     record["worth"] = worth(record["passes"])
     if not rounds:
         return 0

@@ -83,6 +83,19 @@ def test_what_the_command_refuses() -> None:
         bench_ablation.run(args, "")
 
 
+def test_torch_is_loaded_after_the_builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its OpenMP runtime, once in the process, is the one that programs are built for, and the headers' folder is
+    looked for beside it: kmeans did not build."""
+    order: list[str] = []
+    monkeypatch.setattr(ablation, "prepare", lambda *_: order.append("build") or _measured())
+    monkeypatch.setattr(bench_ablation, "machine", lambda: order.append("torch") or {})
+    args = argparse.Namespace(
+        parts="passes", path=Path("."), only="nw", json=None, scratch=tmp_path, rounds=0, svg=None
+    )
+    assert bench_ablation.run(args, "") == 0
+    assert order == ["build", "torch"]
+
+
 def test_opencl_twins_have_a_cuda_program_and_a_cause_or_a_ratio() -> None:
     assert {twin.pair for twin in pocl.TWINS} <= {pair.name for pair in PAIRS}
     assert pocl.Comparison("x", [2.0, 1.0], [3.0, 4.0]).ratio == 3.0
