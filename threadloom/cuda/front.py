@@ -196,10 +196,19 @@ _UNREADABLE = re.compile(r"invalid (?:output|input) constraint|expected expressi
 _FLOAT_CONSTRAINT = re.compile(rb'"([=+]?)[fd]"(?=\s*\()')
 _SHORT_CONSTRAINT = re.compile(rb'"([=+]?)h"(?=\s*\()')
 _SPACED_LAUNCH = re.compile(rb"<<[ \t]+<(?!<)|<[ \t]+<<|>>[ \t]+>(?!>)|>[ \t]+>>")
+_SPACED_LAUNCH_OR_TEXT = re.compile(  # the latter stays: strings, characters (not 1'000), comments
+    rb"(?=[<>R\"'/])(?:(?P<launch>" + _SPACED_LAUNCH.pattern + rb")"
+    rb"""|R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:[^"\\\n]|\\.)*"|(?<!\w)'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/)""",
+    re.DOTALL,
+)
+
+
+def _without_spaces(match: re.Match[bytes]) -> bytes:
+    return match[0].replace(b" ", b"").replace(b"\t", b"") if match["launch"] else match[0]
 
 
 def _readable(text: bytes) -> bytes:
-    fixed = _SPACED_LAUNCH.sub(lambda match: match[0].replace(b" ", b"").replace(b"\t", b""), text)
+    fixed = _SPACED_LAUNCH_OR_TEXT.sub(_without_spaces, text) if _SPACED_LAUNCH.search(text) else text
     return _SHORT_CONSTRAINT.sub(rb'"\1r"', _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed)) if b"asm" in text else fixed
 
 
