@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from threadloom.dtypes import Dtype, f32, tf32
+from threadloom.arrays import unpack_u4
+from threadloom.dtypes import Dtype, f32, tf32, u4
 from threadloom.tile.functions import TABLE, Cost
 from threadloom.tile.ops import (
     Access,
@@ -47,13 +48,15 @@ class Comparison:
 def compare(
     kernel: Kernel, dims: Mapping[str, int], results: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
 ) -> list[Comparison]:
-    """Compare outputs by name; the tolerance follows from the kernel and the magnitude of the reference."""
+    """Compare outputs by name; the tolerance follows from the kernel and the magnitude of the reference. Of u4
+    `results` hold two values a byte, `reference` one an element."""
     compared = []
     for tensor in kernel.tensors:
         if tensor.access is Access.IN:
             continue
         want = np.asarray(reference[tensor.name], np.float64)
-        error = worst_error(results[tensor.name], want)
+        got = results[tensor.name]
+        error = worst_error(unpack_u4(got, want.shape[-1]) if tensor.dtype is u4 else got, want)
         compared.append(Comparison(tensor.name, error, tolerance(kernel, dims, tensor.dtype, want)))
     return compared
 

@@ -36,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
         stages = list(dump.cpu_stages(call, outcome.best))
         dims = call.dims
     else:
+        from threadloom.targets.cuda.launch import check_arch
+
+        check_arch(machine)
         problem = planning_problem(chosen, args.dtype, "f16")
         outcome = plan(problem.kernel, problem.dims, machine, policy_of(args.policy))
         stages = dump.gpu_stages(problem.kernel, problem.dims, outcome.best)

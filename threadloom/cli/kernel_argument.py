@@ -174,7 +174,7 @@ def load_module(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise CompileError(KERNEL_FILE, error.msg, loc=Loc(str(path), error.lineno or 1, error.offset or 1)) from error
     except Exception as error:
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path.absolute())]
         loc = Loc(str(path), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1) if frames else None
         raise CompileError(KERNEL_FILE, f"{type(error).__name__}: {error}", loc=loc) from error
     return module

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from threadloom.cli import main
 from threadloom.cli.execution import execute
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import Chosen, choose
@@ -87,6 +88,12 @@ def test_command(loom, tmp_path):
     assert report["schema"] == "threadloom.report/1" and report["tiles"] == record["tiles"]
     again = loom("run", "softmax", "--shape", "M=7,N=229", "--from", "here/05-llvm.ll", "--repeat", "1")
     assert again.returncode == 0, again.stderr
+
+
+def test_a_device_without_code_generator_is_refused(capsys, tmp_path):
+    assert main(["dump", "matmul", "--device", "b200", "--to", str(tmp_path / "here")]) == 1
+    assert "error[no-emitter]: b200 is sm_100a" in capsys.readouterr().err
+    assert not (tmp_path / "here").exists()
 
 
 @pytest.mark.parametrize("stage", STAGES)

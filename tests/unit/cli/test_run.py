@@ -25,6 +25,22 @@ def reference(x):
 """
 
 
+PACK = """
+import threadloom as tl
+
+@tl.kernel
+def pack(x: tl.Tensor["M", "N", tl.i32]) -> tl.Tensor["M", "N", tl.u4]:
+    for m, n in tl.grid("M", "N"):
+        out[m, n] = tl.cast(x[m, n], tl.u4)
+"""
+
+
+def test_packed_results_are_compared_element_by_element(loom, tmp_path):
+    (tmp_path / "pack.py").write_text(PACK)
+    done = loom("run", "pack.py", "--shape", "M=3,N=7", "--repeat", "1")
+    assert (done.returncode, done.stderr) == (0, "") and "agrees with float64, error 0" in done.stdout
+
+
 def test_json(loom, tmp_path):
     done = loom("run", "softmax", "--shape", "M=5,N=229", "--repeat", "1", "--json", "out.json")
     assert done.returncode == 0, done.stderr
