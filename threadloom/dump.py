@@ -32,6 +32,7 @@ from threadloom.sched.ops import SProgram
 from threadloom.sched.reuse import program_for
 from threadloom.sched.search import Outcome, plan
 from threadloom.tile.ops import Access
+from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,11 +61,20 @@ class Stage:
     text: str
 
 
+def write_stages(folder: Path, stages: list[Stage]) -> list[Path]:
+    """Write `stages`, and remove the second program's of an earlier dump: it would be taken for one of this plan."""
+    written = {stage.file for stage in stages}
+    for old in folder.glob(f"[0-9][0-9]-{COMBINE}.*"):
+        if old.name not in written:
+            old.unlink()
+    for stage in stages:
+        write_whole(folder / stage.file, stage.text)
+    return [folder / stage.file for stage in stages]
+
+
 def dump_call(call: Call, folder: Path) -> None:
     """Write the stages of a call on this CPU below `folder` as they are made, so that a failing one leaves those before
     it (the environment variable LOOM_DUMP)."""
-    from threadloom.whole_file import write_whole
-
     taken = {p.name for p in folder.iterdir()} if folder.is_dir() else set()
     names = itertools.chain([call.kernel.name], (f"{call.kernel.name}-{n}" for n in itertools.count(2)))
     own = folder / next(name for name in names if name not in taken)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from threadloom.cli import json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments, add_policy_argument
-from threadloom.whole_file import write_whole
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,9 +45,7 @@ def run(args: argparse.Namespace) -> int:
     report = dump.report(chosen.name, dims, outcome, machine)
     folder = args.to or Path("out") / "dump" / f"{chosen.name}-{args.device}"
     stages += dump.report_stages(report, outcome, machine)
-    for stage in stages:
-        write_whole(folder / stage.file, stage.text)
-    files = [str(folder / stage.file) for stage in stages]
+    files = [str(path) for path in dump.write_stages(folder, stages)]
     json_output.write(args, "dump", 1, {**report, "files": files})
     if args.json != "-":
         for stage in stages:

@@ -138,10 +138,10 @@ def _print(
 
 
 def _write(folder: Path, timeline: Timeline, problem: Problem, outcome: Outcome) -> list[Path]:
-    from threadloom.dump import plan_stages
+    from threadloom.dump import plan_stages, write_stages
     from threadloom.planning import drawings
 
-    texts = drawings(timeline) | {s.file: s.text for s in plan_stages(problem.kernel, outcome.best)}
+    texts = drawings(timeline)
     for name, text in texts.items():
         write_whole(folder / name, text)
-    return [folder / name for name in texts]
+    return [*(folder / name for name in texts), *write_stages(folder, plan_stages(problem.kernel, outcome.best))]

@@ -7,7 +7,7 @@ import pytest
 
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import choose
-from threadloom.dump import cpu_stages, gpu_stages, runner
+from threadloom.dump import cpu_stages, gpu_stages, runner, write_stages
 from threadloom.errors import CompileError
 from threadloom.machine.cpu import host
 from threadloom.sched.ops import AxisTile, Partition
@@ -38,6 +38,16 @@ def test_every_stage_runs(dumped):
         call.arrays["out"][...] = np.nan
         runner(folder / name, call)()
         np.testing.assert_allclose(call.arrays["out"], wanted, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_nothing_of_it_is_left_beside_a_later_plan_in_one_part(dumped):
+    call, folder = dumped
+    program = plan(call.kernel, call.dims, host(), splits=False).best
+    written = write_stages(folder, list(cpu_stages(call, program)))
+    assert sorted(folder.iterdir()) == sorted(written)
+    runner(folder / "03-sched.sprog", call)()
+    wanted = np.maximum(call.arrays["a"].astype(np.float64) @ call.arrays["b"] + call.arrays["bias"], 0)
+    np.testing.assert_allclose(call.arrays["out"], wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_an_edited_combination_is_refused_or_run(dumped):
