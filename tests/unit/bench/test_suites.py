@@ -261,3 +261,11 @@ def test_parallel_regions_are_timed_from_outside(tmp_path: Path) -> None:
     times = json.loads((tmp_path / "times.json").read_text())
     assert times["regions"] == 2
     assert times["inside_s"] >= 0.04 and times["span_s"] >= times["inside_s"]
+
+
+def test_the_wavelet_of_dwt2d_divides_as_cxx_does():
+    rows = np.array([[3, -2, 0, 1, -5, 4, 7, -6]])
+    details = [-2 - int((3 + 0) / 2), 1 - int((0 - 5) / 2), 4 - int((-5 + 7) / 2), -6 - int((7 + 7) / 2)]
+    before = [details[0], *details[:-1]]
+    means = [int(even) + int((b + d + 2) / 4) for even, b, d in zip(rows[0, 0::2], before, details, strict=True)]
+    assert rodinia_checks._lift(rows).tolist() == [[*means, *details]]

@@ -151,7 +151,7 @@ _TABLE: dict[str, tuple] = {
     "dwt2d": (
         "cuda/dwt2d",
         _MAKE,
-        "./dwt2d ./../../data/dwt2d/rgb.bmp -d 1024x1024 -f -5 -l 3 && mv ../../data/dwt2d/rgb.bmp.dwt.r .",
+        "./dwt2d ./../../data/dwt2d/rgb.bmp -d 1024x1024 -f -5 -l 3 && cp ../../data/dwt2d/rgb.bmp.dwt.r .",
         ("dwt2d/rgb.bmp",),
         checks.wavelet,
     ),

@@ -187,12 +187,17 @@ def wavelet(folder: Path, output: str) -> str:
 
 
 def _lift(rows: np.ndarray) -> np.ndarray:
-    """One level of 5/3 along the last axis: means in the first half, details in the second; mirrored at the ends."""
+    """One level of 5/3 along the last axis: means in the first half, details in the second; mirrored at the ends. The
+    program divides as C++ does, towards zero."""
     even, odd = rows[:, 0::2], rows[:, 1::2]
     following = np.concatenate([even[:, 1:], even[:, -1:]], 1)
-    detail = odd - ((even + following) >> 1)
+    detail = odd - _towards_zero(even + following, 2)
     before = np.concatenate([detail[:, :1], detail[:, :-1]], 1)
-    return np.concatenate([even + ((before + detail + 2) >> 2), detail], 1)
+    return np.concatenate([even + _towards_zero(before + detail + 2, 4), detail], 1)
+
+
+def _towards_zero(values: np.ndarray, by: int) -> np.ndarray:
+    return np.sign(values) * (np.abs(values) // by)
 
 
 def maximal_matches(folder: Path, output: str) -> str:
