@@ -132,7 +132,7 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
             return Rejected(partition, worst.partition("@")[0], "no initiation interval satisfies it")
     if grid.uneven:  # tiles of equal length are neighbours, so that their order can go from long to short
         rest = tuple(a for a in partition.order if a not in grid.walked)
-        group = _section(partition, context, grid)
+        group = _longest_first_group(partition, context, grid)
         partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=group)
     if grid.tiles <= device.eu_count:
         ahead = frozenset(t for t in ahead if _home(tiles, t, graph) != 0)  # no EU has a next tile
@@ -142,7 +142,7 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     return made
 
 
-def _section(partition: Partition, context: Context, grid: Grid) -> int:
+def _longest_first_group(partition: Partition, context: Context, grid: Grid) -> int:
     """How many indices of the other axes are done from long to short together before the next, so that what their
     tiles share stays in the L2 cache; 1: all at once.
 
