@@ -16,7 +16,7 @@ from threadloom.sched import candidate
 def test_results_do_not_depend_on_the_section(section: int, monkeypatch: pytest.MonkeyPatch):
     given = arguments_of_sums("gentle", 150)
     given["y"] = np.random.default_rng(2).standard_normal((150, 300)).astype(np.float16)
-    monkeypatch.setattr(candidate, "_section", lambda *_: section)
+    monkeypatch.setattr(candidate, "_longest_first_group", lambda *_: section)
     got = on_cpu(decayed_sums, np.float16, **given)
     x, a, b, c, y = (given[n].astype(np.float64) for n in "xabcy")
     weights = np.tril(x * np.exp(a[:, None] - b[None, :]) * c)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from threadloom.machine.devices import device
-from threadloom.sched.candidate import _section
+from threadloom.sched.candidate import _longest_first_group
 from threadloom.sched.inter import Grid, spread
 from threadloom.sched.ops import AxisTile, Partition
 
@@ -32,7 +32,7 @@ def test_the_busiest_eu_of_tiles_dealt_to_and_fro(seed: int):
 
 
 class Problem:
-    """What `_section` asks of a context: chunks of 256 rows, two tiles each, of a state-space model."""
+    """What `_longest_first_group` asks of a context: chunks of 256 rows, two tiles each, of a state-space model."""
 
     def __init__(self, moved_bytes: float):
         self.device, self.whole, self.moved_bytes = device("h200"), {"m": 256, "h": 80}, moved_bytes
@@ -43,12 +43,16 @@ def test_sections_fit_the_cache_and_give_all_eus_the_same():
     grid = Grid(256, ((128, {1: 1}), (128, {1: 2})), ("m",))
     cache = int(device("h200").fact("l2_bytes", 0))
     for moved in (2 * cache, 17 * cache, 875e6):
-        found = _section(partition, Problem(moved), grid)
+        found = _longest_first_group(partition, Problem(moved), grid)
         assert found > 1 and found * moved / 128 <= cache / 2 and 264 % (found * 2) == 0
-    assert _section(partition, Problem(cache / 4), grid) == 1  # all of it fits
+    assert _longest_first_group(partition, Problem(cache / 4), grid) == 1  # all of it fits
     assert _section(replace(partition, persistent=False), Problem(875e6), grid) == 1
     tall = Problem(875e6)
     tall.whole = {"m": 128 * 32}
-    assert _section(partition, tall, replace(grid, tiles=64 * 32)) == 33  # four rounds: the smallest, if too large
+    assert (
+        _longest_first_group(partition, tall, replace(grid, tiles=64 * 32)) == 33
+    )  # four rounds: the smallest, if too large
     tall.whole = {"m": 128 * 50}
-    assert _section(partition, tall, replace(grid, tiles=64 * 50)) == 1  # whole rounds would be more than there are
+    assert (
+        _longest_first_group(partition, tall, replace(grid, tiles=64 * 50)) == 1
+    )  # whole rounds would be more than there are
