@@ -46,7 +46,7 @@ def test_sections_fit_the_cache_and_give_all_eus_the_same():
         found = _longest_first_group(partition, Problem(moved), grid)
         assert found > 1 and found * moved / 128 <= cache / 2 and 264 % (found * 2) == 0
     assert _longest_first_group(partition, Problem(cache / 4), grid) == 1  # all of it fits
-    assert _section(replace(partition, persistent=False), Problem(875e6), grid) == 1
+    assert _longest_first_group(replace(partition, persistent=False), Problem(875e6), grid) == 1
     tall = Problem(875e6)
     tall.whole = {"m": 128 * 32}
     assert (
