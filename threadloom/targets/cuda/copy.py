@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.driver import MapSpec
-from threadloom.targets.cuda.elementwise import read
+from threadloom.targets.cuda.elements import read
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.registers import Place, Registers, Scope

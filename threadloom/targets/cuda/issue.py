@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Instr, Issue
-from threadloom.targets.cuda import copy, elementwise, reduce, vector
+from threadloom.targets.cuda import copy, elements, elementwise, reduce, vector
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
@@ -74,7 +74,7 @@ def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[I
     facts = e.plan.facts[op.tensor]
     shared = e.plan.shared_tile(op.result.name)
     if shared is None:
-        held = e.homes.of(op.result.name) or elementwise.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        held = e.homes.of(op.result.name) or elements.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         outside = dict(e.scope.registers)
         with w.block(f"if ({condition})") if condition else nullcontext():
             read_indices(e, loop, instr, task, op)
@@ -178,7 +178,7 @@ def declare_chosen(e: RoleEmitter, task: STask) -> dict[str, Registers]:
         return {}
     values = [e.plan.value(name) for name in task.writes]
     rank_0 = [v for v in values if not v.type.axes and e.homes.of(v.name) is None]
-    return {v.name: elementwise.declare(e.scope, v, uniform(e.scope.team.warps)) for v in rank_0}
+    return {v.name: elements.declare(e.scope, v, uniform(e.scope.team.warps)) for v in rank_0}
 
 
 def vector_task(
@@ -241,7 +241,7 @@ def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask,
             e.scope.registers.pop(name, None)
             e.scope.in_shared[name] = InShared(shared, slot, layout)
             continue
-        emit_read_shared(e.scope, shared, elementwise.declare(e.scope, e.plan.value(name), layout), slot)
+        emit_read_shared(e.scope, shared, elements.declare(e.scope, e.plan.value(name), layout), slot)
 
 
 def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:

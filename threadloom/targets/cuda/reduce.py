@@ -6,15 +6,8 @@ from threadloom.targets.cuda import across
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import emit_reduce_threads
 from threadloom.targets.cuda.convert import emit_conversion
-from threadloom.targets.cuda.elementwise import (
-    declare,
-    define,
-    kind_of,
-    matched,
-    note_difference,
-    read,
-    register_loop,
-)
+from threadloom.targets.cuda.elements import declare, define, kind_of, note_difference, read
+from threadloom.targets.cuda.elementwise import matched, register_loop
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
 from threadloom.targets.cuda.operands import Elementwise, operands
 from threadloom.targets.cuda.registers import Registers, Scope

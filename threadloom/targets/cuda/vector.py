@@ -9,7 +9,8 @@ is uniform and taken for the last tile only.
 from __future__ import annotations
 
 from threadloom.errors import InternalError
-from threadloom.targets.cuda.elementwise import WORTH_REUSE, bring, flush, matched
+from threadloom.targets.cuda.elements import bring
+from threadloom.targets.cuda.elementwise import WORTH_REUSE, flush, matched
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
 from threadloom.targets.cuda.operands import Elementwise, operands, read_by

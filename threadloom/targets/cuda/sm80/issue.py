@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Issue
-from threadloom.targets.cuda import copy, elementwise
+from threadloom.targets.cuda import copy, elements
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.issue import (
     declare_chosen,
@@ -59,7 +59,7 @@ def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     facts = e.plan.facts[op.tensor]
     shared = e.plan.shared_tile(op.result.name) if e.plan.tiles.of(op.result.name) else None
     if shared is None:
-        held = e.homes.of(op.result.name) or elementwise.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        held = e.homes.of(op.result.name) or elements.declare(e.scope, op.result, e.plan.layouts[op.result.name])
         read_indices(e, loop, instr, task, op)
         with indices_matched(e, op, held.layout):
             copy.emit_load(e.scope, op, facts, held)
