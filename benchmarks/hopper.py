@@ -2,7 +2,7 @@
 """Checks our Hopper kernels against float64 on fresh random inputs and times them beside their peers on one GPU.
 
     python benchmarks/hopper.py [--ops matmul,attention] [--top 1] [--tiles m128n256k64w2,...] [--json out.json]
-                                [--only REGEX] [--commit HASH]
+                                [--only REGEX]
 
 All kernels are compiled first, in parallel processes (--processes). Every candidate of a case is captured in a CUDA
 graph; each round replays all of them in a new random order, because the card is power-limited and what ran before
@@ -16,7 +16,6 @@ import argparse
 import json
 import multiprocessing
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -27,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
+from hopper_conditions import conditions
 from hopper_state import chunk_scan_cases, chunk_state_cases, decode_cases
 from hopper_timing import Case, make, run_case
 
@@ -209,13 +209,8 @@ OPS = {
 }
 
 
-def write_results(path: Path, rows: list[dict], commit: str) -> None:
-    smi = "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw"
-    state = subprocess.run(["nvidia-smi", smi, "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()
-    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    versions = dict(torch=torch.__version__, cuda=torch.version.cuda)
-    head = dict(schema="threadloom.bench.gpu.1", **versions, gpu=state, clocks="as found")
-    path.write_text(json.dumps(dict(**head, commit=commit or git.stdout.strip(), rows=rows), indent=1))
+def write_results(path: Path, rows: list[dict]) -> None:
+    path.write_text(json.dumps(dict(schema="threadloom.bench.gpu.1", **conditions(), rows=rows), indent=1))
 
 
 def main() -> None:
@@ -228,7 +223,6 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--check-only", action="store_true")
     parser.add_argument("--only", default="", help="cases whose label matches this regular expression")
-    parser.add_argument("--commit", default="", help="where the working tree comes from, if it is no git checkout")
     args = parser.parse_args()
     torch.manual_seed(time.time_ns() % 2**31)
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -242,7 +236,7 @@ def main() -> None:
             for case, futures in zip(cases, waiting, strict=True):
                 run_case(case, {n: f.result() for n, f in futures.items()}, args, rows)
                 if args.json:  # after each, so that a run that is cut short loses nothing
-                    write_results(Path(args.json), rows, args.commit)
+                    write_results(Path(args.json), rows)
             print(f"{op}: {time.time() - start:.0f} s", flush=True)
 
 

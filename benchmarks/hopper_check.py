@@ -25,6 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
+from hopper_conditions import conditions
 
 from threadloom.comparison import compare
 from threadloom.dtypes import ALL, numpy_dtype
@@ -130,7 +131,8 @@ def main() -> None:
             rows.append(dict(case=label, verdict=verdict))
     print(f"{len(rows) - wrong} of {len(rows)} right")
     if args.json:
-        Path(args.json).write_text(json.dumps(dict(schema="threadloom.check.gpu.1", seed=seed, rows=rows), indent=1))
+        record = dict(schema="threadloom.check.gpu.1", **conditions(), seed=seed, rows=rows)
+        Path(args.json).write_text(json.dumps(record, indent=1))
     sys.exit(1 if wrong else 0)
 
 

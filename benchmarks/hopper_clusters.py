@@ -18,6 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
+from hopper_conditions import conditions
 
 import threadloom as tl
 from threadloom.dtypes import ALL, numpy_dtype
@@ -94,7 +95,8 @@ def main() -> int:
             print(f"{text} {tiles} cluster {cluster}: {ns / 1e3:.1f} us, {rate:.0f} TFLOP/s, {predicted}", flush=True)
             rows.append(dict(shape=text, tiles=tiles, cluster=cluster, ns=ns, predicted_ns=predicted_ns, same=same))
     if args.json:
-        Path(args.json).write_text(json.dumps(dict(schema="threadloom.clusters.gpu.1", rows=rows), indent=1))
+        record = dict(schema="threadloom.clusters.gpu.1", **conditions(), rows=rows)
+        Path(args.json).write_text(json.dumps(record, indent=1))
     return 0 if good else 1
 
 

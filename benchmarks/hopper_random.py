@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import numpy as np
 from generators.tile_programs import WIDE, program, report
+from hopper_conditions import conditions
 
 from threadloom.comparison import tolerance
 from threadloom.errors import CompileError
@@ -169,8 +170,8 @@ def main() -> None:
         print(f"no code, {times} times: {reason[:300]}")
     print(f"{found.right} agree, {len(found.failures)} are wrong, {found.no_code.total()} have no code")
     if args.json:
-        record = dict(schema="threadloom.random.gpu.1", seed=args.seed, right=found.right, failures=found.failures,
-                      no_code=dict(found.no_code), covered=dict(found.covered))  # fmt: skip
+        record = dict(schema="threadloom.random.gpu.1", **conditions(), seed=args.seed, right=found.right,
+                      failures=found.failures, no_code=dict(found.no_code), covered=dict(found.covered))  # fmt: skip
         Path(args.json).write_text(json.dumps(record, indent=1))
     sys.stdout.flush()
     os._exit(1 if found.failures else 0)  # workers may still be compiling

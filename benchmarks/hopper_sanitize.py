@@ -27,6 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
+from hopper_conditions import conditions
 
 from threadloom.comparison import compare
 from threadloom.dtypes import numpy_dtype
@@ -120,7 +121,8 @@ def main() -> None:
     clean = sum(row["verdict"] == "clean" for row in rows)
     print(f"{clean} of {len(rows)} are clean")
     if args.json:
-        record = dict(schema="threadloom.sanitize.gpu.1", rows=rows, no_code={n: w for n, w in refused.items() if w})
+        no_code = {n: w for n, w in refused.items() if w}
+        record = dict(schema="threadloom.sanitize.gpu.1", **conditions(), rows=rows, no_code=no_code)
         Path(args.json).write_text(json.dumps(record, indent=1))
     sys.exit(0 if clean == len(rows) else 1)
 

@@ -14,7 +14,6 @@ import importlib
 import json
 import multiprocessing
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
+from hopper_conditions import commit
 
 import threadloom as tl
 from threadloom.dtypes import numpy_dtype
@@ -105,7 +105,6 @@ def main() -> None:
     parser.add_argument("--plans", type=int, default=10)
     parser.add_argument("--limit", type=float, default=20.0, help="seconds for a case")
     parser.add_argument("--total", type=float, default=240.0, help="seconds after which no case is begun")
-    parser.add_argument("--commit", default="", help="what is measured, where no git is")
     args = parser.parse_args()
     chosen = [n for n, c in enumerate(CASES) if not args.only or c.example in args.only.split(",")]
     machine, began = find_device(args.device), time.monotonic()
@@ -155,8 +154,7 @@ def write(args: argparse.Namespace, rows: list[tuple[Key, StoredPlan]]) -> None:
                     rows.append((Key(args.device, kernel, shape, dtypes), stored))
     from threadloom.targets.cuda import driver
 
-    commit = args.commit or subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
-    measured = {"date": time.strftime("%Y-%m-%d"), "gpu": driver.name_and_memory(0)[0], "commit": commit}
+    measured = {"date": time.strftime("%Y-%m-%d"), "gpu": driver.name_and_memory(0)[0], "commit": commit()}
     shipped.write(path, args.device, rows, measured)
     print(f"{len(fresh)} plans measured, {len(rows)} in {path}", json.dumps(measured))
 
