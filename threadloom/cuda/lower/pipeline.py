@@ -21,7 +21,9 @@ from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.optimize.order_loops import OrderLoops
 from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
+from threadloom.cuda.vectorize.hoist_guarded import HoistGuarded
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
+from threadloom.cuda.vectorize.prune_exits import PruneExits
 from threadloom.cuda.vectorize.stride_threads import StrideThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level, Module
@@ -45,6 +47,8 @@ PASSES: tuple[Pass, ...] = (
     CarryAccumulators(),  # what it leaves in registers is what rows are jammed for
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
     JamRows(),  # on the rows between the edges, and before their threads become lanes
+    PruneExits(),  # lanes that stay in a loop then agree about its counters
+    HoistGuarded(),  # past the exits that are constants now, and before masks stand in the way
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
@@ -52,7 +56,7 @@ PASSES: tuple[Pass, ...] = (
 
 # Of the above; the others are needed.
 _FOR_SPEED = {"move-barriers", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows", "jam-rows",
-              "vectorize-threads"}  # fmt: skip
+              "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops)),  # which is not for speed

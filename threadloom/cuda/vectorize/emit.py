@@ -9,11 +9,13 @@ leaves a loop are blended into carried vectors then and there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.traverse import last_values, walk
 from threadloom.cuda.vectorize.lanes import Form, Lanes, Steps, Uniform
 from threadloom.cuda.vectorize.leaves import LeafVectorizer
+from threadloom.cuda.vectorize.shapes import Shapes, is_poison
 from threadloom.errors import InternalError
 from threadloom.par.intrinsics import is_speculatable
 from threadloom.par.ops import (
@@ -32,11 +34,16 @@ from threadloom.par.ops import (
     Yield,
 )
 from threadloom.par.result_types import align_bytes
+from threadloom.par.walk import operands
 
 _CHEAP_OPS = 10  # a side of an if that runs without asking whether any lane takes it
 
 
 class RegionVectorizer(LeafVectorizer):
+    def __init__(self, editor: Editor, width: int, shapes: Shapes, callee: Callable, ops: Sequence[Op]):
+        super().__init__(editor, width, shapes, callee)
+        self.used = {one.name for op in walk(ops) for one in operands(op) if isinstance(one, Value)}
+
     def block(self, ops: Sequence[Op], mask: Operand | None) -> None:
         """Builds `ops` at the editor's place; closing operations are left to the caller."""
         for op in ops:
@@ -82,8 +89,11 @@ class RegionVectorizer(LeafVectorizer):
         stride = self.shapes.stride(target)
         type_ = target.type if stride is not None else self.vector_type(target.type)
         new = self.editor.fresh(target.name, type_)
-        self.forms[target.name] = Lanes(new) if stride is None else Steps(new, stride) if stride else Uniform(new)
+        self.forms[target.name] = self._form_of(new, stride)
         return new
+
+    def _form_of(self, raw: Operand, stride: int | None) -> Form:
+        return Lanes(raw) if stride is None else Steps(raw, stride) if stride else Uniform(raw)
 
     def _bind_all(self, targets: Sequence[Value]) -> tuple[Value, ...]:
         return tuple(self._bind(target) for target in targets)
@@ -102,7 +112,12 @@ class RegionVectorizer(LeafVectorizer):
             otherwise = self._side(op, op.otherwise, self.both(mask, self.inverted(cond)))
         sources = zip(last_values(op.then), last_values(op.otherwise), strict=True)
         for result, yes, no, (a, b) in zip(op.results, then, otherwise, sources, strict=True):
-            self.forms[result.name] = self.form(a) if a == b else self.blend(cond, yes, no)
+            if a == b:
+                self.forms[result.name] = self.form(a)
+            elif is_poison(a) or is_poison(b):
+                self.forms[result.name] = no if is_poison(a) else yes
+            else:
+                self.forms[result.name] = self.blend(cond, yes, no)
 
     def _uniform_if(self, op: If, mask: Operand | None) -> None:
         sides = []
@@ -126,12 +141,13 @@ class RegionVectorizer(LeafVectorizer):
         some = self.any(on)
         with self.editor.collect() as ops:
             self.block(side.ops, on)
-            values = tuple(self.lanes_of(value) for value in yielded)
+            values = self._raws(yielded, op.results)
             ops.append(Yield(values))
-        idle = Block((Yield(tuple(self.unknown(value.type) for value in yielded)),))
+        idle = Block((Yield(tuple(self.unknown_like(value) for value in values)),))
         results = tuple(self.editor.fresh("side", value.type) for value in values)
         self.editor.ops.append(If(some, Block(tuple(ops)), idle, results, op.loc))
-        return tuple(Lanes(result) for result in results)
+        strides = [self.shapes.stride(result) for result in op.results]
+        return tuple(self._form_of(result, stride) for result, stride in zip(results, strides, strict=True))
 
     def _is_cheap(self, side: Block) -> bool:
         if len(side.ops) > _CHEAP_OPS:
@@ -204,8 +220,9 @@ class RegionVectorizer(LeafVectorizer):
                       after_args: Sequence[Value], after: Sequence[Op], kept: Sequence[Value]) -> None:  # fmt: skip
         """The masked loop; the last of its results are those of `op`."""
         others = tuple(self.editor.again(value) for value in after_args[: len(after_args) - len(kept)])
-        outs = tuple(self.editor.fresh(result.name, value.type) for result, value in zip(op.results, kept, strict=True))
-        for result, out in zip(op.results, outs, strict=True):
+        asked = [result for result in op.results if result.name in self.used]
+        outs = tuple(self.editor.fresh(result.name, value.type) for result, value in zip(asked, kept, strict=True))
+        for result, out in zip(asked, outs, strict=True):
             self.forms[result.name] = Lanes(out)
         blocks = Block(tuple(before)), Block(tuple(after))
         self.editor.ops.append(
@@ -214,17 +231,29 @@ class RegionVectorizer(LeafVectorizer):
 
     def _leaving(self, results: Sequence[Value], forms: Sequence[Form], lanes_in: Operand, on: Operand
                  ) -> tuple[tuple[Value, ...], tuple[Operand, ...]]:  # fmt: skip
-        """Carried vectors for the results, and what they become when some lanes leave: those take their value now."""
-        kept = tuple(self.editor.fresh(f"{result.name}.left", self.vector_type(result.type)) for result in results)
+        """Carried vectors for the results that are used, and what they become when some lanes leave: those take their
+        value now."""
+        asked = [(one, form) for one, form in zip(results, forms, strict=True) if one.name in self.used]
+        kept = tuple(self.editor.fresh(f"{one.name}.left", self.vector_type(one.type)) for one, _ in asked)
         if not kept:
             return (), ()
+        forms = [form for _, form in asked]
         leaves = self.both(lanes_in, self.inverted(on))
-        blended = tuple(
-            self.vector(self.blend(leaves, form, Lanes(old))) for form, old in zip(forms, kept, strict=True)
-        )
-        return kept, blended
 
-    def unknown_like(self, value: Value) -> Const:
+        def blended() -> tuple[Operand, ...]:
+            return tuple(self.vector(self.blend(leaves, form, Lanes(old)))
+                         for form, old in zip(forms, kept, strict=True))  # fmt: skip
+
+        if all(isinstance(form, Lanes) for form in forms):
+            return kept, blended()
+        # Vectors are made only when some lane takes them: in a search, most iterations end for none.
+        with self.editor.if_(self.any(leaves)) as branch:
+            branch.yield_(*blended())
+            branch.otherwise()
+            branch.yield_(*kept)
+        return kept, branch.results
+
+    def unknown_like(self, value: Operand) -> Const:
         return Const(value.type, "poison")
 
     def _masked_for(self, op: For, mask: Operand | None) -> None:

@@ -10,7 +10,8 @@
     }
 
 Carried values start at the stride of their first value and fall to varying when an iteration disagrees (a fixpoint).
-Results of loops that lanes leave at different times, and of ifs whose condition varies, are varying. Private arrays are
+Results of loops that lanes leave at different times are varying; so are those of ifs whose condition varies, unless one
+side gives poison: its lanes take what the others have. Private arrays are
 laid out lane by lane (element k of lane l at k * W + l), so a uniform index gives stride one element.
 """
 
@@ -27,6 +28,7 @@ from threadloom.par.ops import (
     Alloca,
     Array,
     Condition,
+    Const,
     For,
     If,
     Int,
@@ -120,7 +122,7 @@ class Shapes:
 
     def _join(self, targets: tuple[Value, ...], sources: tuple[Operand, ...]) -> bool:
         pairs = zip(targets, sources, strict=True)
-        return any([self._set(target, self.stride(source)) for target, source in pairs])
+        return any([self._set(target, self.stride(source)) for target, source in pairs if not is_poison(source)])
 
     def _vary(self, values: Iterable[Value]) -> bool:
         return any([self._set(value, VARYING) for value in values])
@@ -130,8 +132,10 @@ class Shapes:
         then, otherwise = last_values(op.then), last_values(op.otherwise)
         if self.uniform(op.cond):
             return changed | self._join(op.results, then) | self._join(op.results, otherwise)
-        for result, yes, no in zip(op.results, then, otherwise, strict=True):
-            changed |= self._set(result, self.stride(yes) if yes == no else VARYING)
+        for result, *sources in zip(op.results, then, otherwise, strict=True):
+            known = [source for source in sources if not is_poison(source)]  # lanes without a value take any
+            same = len(known) < 2 or known[0] == known[1]
+            changed |= self._set(result, self.stride(known[0]) if known and same else 0 if same else VARYING)
         return changed
 
     def _for(self, op: For) -> bool:
@@ -226,6 +230,10 @@ def scalar_element(type_):
     while isinstance(type_, Array):
         type_ = type_.element
     return type_
+
+
+def is_poison(operand: Operand) -> bool:
+    return isinstance(operand, Const) and operand.text == "poison"
 
 
 def _is_clamp(op: Leaf) -> bool:

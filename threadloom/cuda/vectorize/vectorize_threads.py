@@ -324,7 +324,7 @@ def _repeatable(op: Parallel, shapes: Shapes, memory: Memory) -> bool:
 def _lanes(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, begin: Operand, end: Operand,
            masked: bool, overlapping: bool) -> Parallel:  # fmt: skip
     """The vectors `begin` to `end` of each row; `overlapping`: the last one ends with the row."""
-    vectorizer = RegionVectorizer(editor, width, shapes, memory.callee)
+    vectorizer = RegionVectorizer(editor, width, shapes, memory.callee, op.body.ops)
     lower, upper, x = op.lowers[-1], op.uppers[-1], op.ivs[-1]
     outer = tuple(editor.again(iv) for iv in op.ivs[:-1])
     for old, new in zip(op.ivs[:-1], outer, strict=True):
