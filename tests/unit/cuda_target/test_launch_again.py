@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 
 from tests.unit.cuda_target.fake_driver import CONTEXTS
 from tests.unit.cuda_target.test_gpu_calls import scaled, summed
 from threadloom.arrays_device import of_torch
 from threadloom.lang.bind import Call
-from threadloom.targets.cuda import launch, launch_again
+from threadloom.targets.cuda import driver_calls, launch, launch_again
 from threadloom.targets.cuda.launch_again import Again
 
 pytestmark = pytest.mark.torch
@@ -133,3 +135,41 @@ def test_a_thread_without_a_context_or_with_another_device(gpu, again):
     known.learn((x, 2.0), {}, call)
     assert known.run((x, 2.0), {}) is not NotImplemented
     assert [entry.context for entry in gpu.launches[-2:]] == [CONTEXTS[0]] * 2 and gpu.current == CONTEXTS[1]
+
+
+def test_a_repeated_launch_is_one_call_of_the_driver(gpu, again, monkeypatch):
+    """What costs host time is counted, not timed: tensor maps stay as they are while addresses do."""
+    x, out = torch.randn(64, 128), torch.empty(64, 128)
+    calls, made = [], gpu.calls()
+
+    def counted(name):
+        call = getattr(made, name)
+        return lambda *arguments: (calls.append(name), call(*arguments))[1]
+
+    watched = driver_calls.Calls(*(counted(field.name) for field in fields(made)))
+    monkeypatch.setattr(driver_calls, "calls", lambda: watched)
+    again(scaled, x, 2.0, out=out)
+    calls.clear()
+    for by in (2.0, 3.0):
+        again(scaled, x, by, out=out)
+    assert calls == ["launch_ex"] * 2
+    calls.clear()
+    again(scaled, x.clone(), 3.0, out=out)
+    assert calls.count("launch_ex") == 1 and calls.count("replace_address") <= 1 and len(calls) <= 2
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 8), (8, 1), (4, 0)], ids=str)
+def test_outputs_are_made_without_gaps(gpu, again, shape):
+    x = torch.randn(*shape)
+    again(scaled, x, 2.0)
+    first, second = again(scaled, x, 2.0), again(scaled, x, 2.0)
+    assert again.learnt == 1 and second.stride() == torch.empty(shape).stride() and second.dtype == x.dtype
+    assert first.untyped_storage().nbytes() == 4 * x.numel()
+    assert not x.numel() or first.data_ptr() != second.data_ptr()
+
+
+def test_strides_of_single_indices_make_no_other_form(gpu, again):
+    x = torch.randn(1, 128)
+    again(scaled, x, 2.0)
+    again(scaled, torch.randn(3, 256)[1:2, :128], 2.0)
+    assert again.learnt == 1

@@ -39,9 +39,9 @@ def launch_config(blocks: int, threads: int, shared_bytes: int, cluster: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Each returns a CUresult as an int, 0 for success. Arguments are Python ints."""
+    """Each returns a CUresult as an int, 0 for success. Arguments are Python ints unless said otherwise."""
 
-    launch_ex: object  # (config, function, parameters, extra)
+    launch_ex: object  # (config, function, parameters, extra): ctypes objects and None, passed on as they are
     replace_address: object  # (map, pointer)
     current_context: object  # (pointer to the context)
     push_context: object  # (context)
@@ -55,7 +55,7 @@ class Calls:
 def calls_of(library: object) -> Calls:
     """`library`: a CDLL of the driver, or what stands in for it."""
     signatures = {
-        "cuLaunchKernelEx": (c_void_p, c_void_p, c_void_p, c_void_p),
+        "cuLaunchKernelEx": None,  # its arguments are made once: not to be converted at each launch takes half the time
         "cuTensorMapReplaceAddress": (c_void_p, c_void_p),
         "cuCtxGetCurrent": (c_void_p,),
         "cuCtxPushCurrent_v2": (c_void_p,),
