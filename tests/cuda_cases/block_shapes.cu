@@ -1,4 +1,4 @@
-// slow; Blocks of one or two axes, in any of them: values that live across a barrier are each thread's own.
+// slow; races; Blocks of one or two axes, in any of them: values that live across a barrier are each thread's own.
 #include "check.h"
 
 __global__ void rotate(int* x, int n) {
@@ -9,7 +9,8 @@ __global__ void rotate(int* x, int n) {
   own[(t + 1) % n] = value + 100;
 }
 
-// A lock in the first word of a node that all lanes write: no lane's write may come after the release.
+// A lock in the first word of a node that all lanes write: no lane's write may come after the release. Lanes run in step
+// here, as on old GPUs; by CUDA's memory model lane 31 races with lane 1, and `loom check` says so.
 __global__ void increment(unsigned* node, int rounds) {
   for (int r = 0; r < rounds; ++r) {
     unsigned taken = 1;

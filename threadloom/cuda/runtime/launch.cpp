@@ -64,6 +64,9 @@ void SavedArguments::save(const Kernel& kernel, void** arguments) {
 }
 
 void run_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry) {
+  static std::mutex one;  // threads of the host launch, too
+  std::unique_lock<std::mutex> alone(one, std::defer_lock);
+  if (serial()) alone.lock();
   if (!profiling()) return kernel.entry(arguments, &geometry);
   Clock::time_point start = Clock::now();
   kernel.entry(arguments, &geometry);

@@ -22,6 +22,7 @@ cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 cudaError_t enqueue_and_wait(cudaStream_t stream, std::function<void()> work);  // for work on memory of the caller
 bool runs_at_once(cudaStream_t stream);
 bool is_stream(cudaStream_t stream);
+bool serial();  // whether kernels run one after another, since the checker keeps one history of all accesses
 bool may_postpone(cudaStream_t stream);  // whether this is the default stream of a program that runs as usual
 bool streams_idle();  // of those that the default stream waits for
 void wait_for_streams();  // all of them, as cudaDeviceSynchronize does

@@ -80,12 +80,12 @@ CUevent_st* checked(cudaEvent_t event) {
 
 bool is_stream(cudaStream_t stream) { return resolve(stream) != nullptr; }
 
-namespace {
-// The checker keeps one history of all accesses, so there kernels run one after another.
 bool serial() {
   static const bool yes = getenv("LOOM_CHECK_FILE") != nullptr;
   return yes;
 }
+
+namespace {
 // Streams that have been used, without those that do not wait for the default stream where `blocking` says so.
 void wait_for(bool blocking) {
   if (Queue::inside()) return;
