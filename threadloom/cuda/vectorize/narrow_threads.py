@@ -8,7 +8,8 @@
     parallel threads (%y, %x) = (0, 0) to (%ny, %end) { A; store 1, %slot[%y][%x] }
 
 What remains has no mask, and LLVM or vectorize_threads.py see straight-line code. The others run first over all threads
-where they only write slots that the threads that pass write again; else over the boxes around the range. Indices that
+where they only write slots that the threads that pass write again; else what all threads do gets loops of its own
+(split_guard.py), and where that cannot be, the others run over the boxes around the range. Indices that
 are clamped at the edges of an array (`min(%x + 1, %last)`) get a second version of the loop, for blocks in which no
 thread is at an edge. Any order of the threads of a loop without barriers is a legal one, so only the profit counts:
 declines where the guarded part is small or the others have much to do.
@@ -26,6 +27,7 @@ from threadloom.cuda.lower.fold import fold_block
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.vectorize.bounds import Bound, Bounds, Outside
 from threadloom.cuda.vectorize.merge_conditions import merge_conditions
+from threadloom.cuda.vectorize.split_guard import Parts, split_guard
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import (
     I1,
@@ -92,6 +94,8 @@ class NarrowThreads:
         passing = swept(replace(op, body=guarded(op.body, guard, holds, rest, editor)))
         others = swept(replace(op, body=_folded(op.body, guard, _FALSE if holds else _TRUE)))
         others_first = _rewritten(others, passing, memory)
+        if not others_first and (parts := split_guard(op, guard)) is not None and (parts.before or parts.behind):
+            return self._narrowed_apart(op, parts, memory, editor)
         if not others_first and _weight(others.body.ops) > self.most_ops_of_others:
             decline("threads not narrowed", "threads that do not pass the guard have much to do", op.loc)
             return None
@@ -101,6 +105,16 @@ class NarrowThreads:
             box = _narrowed(op, whole, limits, outside, editor)
         return [*front, *_others(others, whole, box, limits, others_first, editor),
                 *self._passing(passing, box, limits, bounds, outside, editor)]  # fmt: skip
+
+    def _narrowed_apart(self, op: Parallel, parts: Parts, memory: Memory, editor: Editor) -> list[Op]:
+        """Loops of their own for the guarded part and for what stands around it, each narrowed if it can be."""
+        ops: list[Op] = []
+        for body in (parts.before, parts.guarded, parts.behind):
+            if body is not None:
+                one = swept(editor.copy((replace(op, body=body),), {})[0])
+                memory.learn((one,))
+                ops += self._narrow(one, memory, editor) or [one]
+        return ops
 
     def _passing(self, op: Parallel, box: Box, limits: list[Bound], bounds: Bounds, outside: Outside, editor: Editor
                  ) -> list[Op]:  # fmt: skip
