@@ -28,7 +28,8 @@ WAIT_S = 0.3  # between looks at a machine that is not quiet
 @dataclass(frozen=True, slots=True)
 class Timing:
     """`kept` samples of `taken`; where none was quiet, all are kept and `quiet` is False. `turns`: the best time of
-    every turn in which all candidates ran undisturbed, in order."""
+    every turn in which all candidates ran undisturbed, in order. `over`: not done after that time, so nothing is known
+    but that it is more."""
 
     min_s: float
     median_s: float
@@ -36,6 +37,14 @@ class Timing:
     taken: int
     quiet: bool
     turns: tuple[float, ...] = ()
+    over: bool = False
+
+
+Told = Callable[[str], None]  # whose first call begins; "" when turns do
+
+
+def not_told(_name: str) -> None:
+    pass
 
 
 @dataclass(slots=True)
@@ -46,18 +55,20 @@ class _Samples:
 
 
 def alternate_by_cpu_time(
-    candidates: Mapping[str, Callable[[], object]], rounds: int = 15, limit_s: float = 40.0
+    candidates: Mapping[str, Callable[[], object]], rounds: int = 15, limit_s: float = 40.0, told: Told = not_told
 ) -> dict[str, Timing]:
     """The CPU time of this one thread: what remains fair where the machine is never quiet. Everybody must run in it."""
     taken: dict[str, list[float]] = {name: [] for name in candidates}
     names = []
     for name, function in candidates.items():
+        told(name)
         start = time.thread_time()
         function()
         if (took := time.thread_time() - start) * SLOW_PART > limit_s:
             taken[name].append(took)
         else:
             names.append(name)
+    told("")
     end = time.monotonic() + limit_s
     for turn in range(rounds if names else 0):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
@@ -73,18 +84,20 @@ def alternate_by_cpu_time(
 
 
 def alternate(
-    candidates: Mapping[str, Callable[[], object]], rounds: int = 30, limit_s: float = 40.0
+    candidates: Mapping[str, Callable[[], object]], rounds: int = 30, limit_s: float = 40.0, told: Told = not_told
 ) -> dict[str, Timing]:
     """Time every candidate until there were `rounds` quiet turns, or the time is over."""
     samples = {name: _Samples([], [], []) for name in candidates}
     names: list[str] = []
     for name, function in candidates.items():
+        told(name)
         start, work = time.perf_counter(), time.process_time()
         function()
         if (time.process_time() - work) * SLOW_PART > limit_s:  # work, since a busy machine may have stopped us
             samples[name].all.append(time.perf_counter() - start)
         else:
             names.append(name)
+    told("")
     end, turn = time.monotonic() + limit_s, 0
     while names and len(samples[names[0]].turns) < rounds and (time.monotonic() < end or not samples[names[0]].all):
         order = names[turn % len(names) :] + names[: turn % len(names)]

@@ -1,15 +1,15 @@
-"""Runs an operator's cases and puts the results beside the goals."""
+"""Runs a case and puts the results beside the goals."""
 
 from __future__ import annotations
 
 import os
 import platform
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from threadloom.bench.measure import Timing, alternate, alternate_by_cpu_time
-from threadloom.bench.operators import Case, Operator
+from threadloom.bench.measure import Timing, Told, alternate, alternate_by_cpu_time, not_told
+from threadloom.bench.operators import Case
 from threadloom.errors import CompileError, slug
 
 FORCED_BLAS = slug("forced-blas-core", "OPENBLAS_CORETYPE is set, so NumPy would not run at its own speed")
@@ -36,15 +36,6 @@ class Result:
         return self.ratio_turn >= self.goal
 
 
-Measure = Callable[[Mapping[str, Callable[[], object]], int, float], dict[str, Timing]]
-
-
-def run_operator(operator: Operator, rounds: int, limit_s: float, by_cpu_time: bool = False) -> list[Result]:
-    check_environment()
-    measure = alternate_by_cpu_time if by_cpu_time else alternate
-    return [_run_case(make(), rounds, limit_s / len(operator.cases), measure) for make in operator.cases]
-
-
 def check_environment() -> None:
     """A forced BLAS core would make NumPy slower or faster than users see it."""
     if os.environ.get("OPENBLAS_CORETYPE"):
@@ -53,14 +44,25 @@ def check_environment() -> None:
         )
 
 
-def _run_case(case: Case, rounds: int, limit_s: float, measure: Measure) -> Result:
+def run_case(
+    case: Case,
+    rounds: int,
+    limit_s: float,
+    by_cpu_time: bool = False,
+    without: Collection[str] = (),
+    told: Told = not_told,
+) -> Result:
+    """Time the case in turns of `limit_s` seconds in all. The peers in `without` took longer than that for one call
+    and are not called. `told` hears of what begins: the first call of each candidate, then ("") the turns."""
     case.ours()
     error = case.check() if case.check is not None else 0.0
-    candidates = {"ours": case.ours, **case.peers}
+    candidates = {"ours": case.ours, **{name: run for name, run in case.peers.items() if name not in without}}
     copy_bytes = int(case.copy_bytes) // 2
     if copy_bytes:
         candidates["copy"] = _copy(copy_bytes)
-    timings = measure(candidates, rounds, limit_s)
+    measure = alternate_by_cpu_time if by_cpu_time else alternate
+    timings = measure(candidates, rounds, limit_s, told)
+    timings |= {name: Timing(limit_s, limit_s, 0, 0, False, over=True) for name in case.peers if name in without}
     ours = timings.pop("ours")
     copy = timings.pop("copy", None)
     rivals = [copy] if copy is not None else list(timings.values())

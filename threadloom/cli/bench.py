@@ -12,8 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from threadloom.bench.limited import Stopped, run_operator
 from threadloom.bench.operators import OPERATORS
-from threadloom.bench.run import Result, machine, run_operator
+from threadloom.bench.run import Result, check_environment, machine
 from threadloom.cli import json_output
 
 
@@ -26,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
     parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built")
     parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
-    parser.add_argument("--limit", type=float, default=50.0, metavar="S", help="most seconds an operator takes")
+    parser.add_argument(
+        "--limit", type=float, default=50.0, metavar="S",
+        help="most seconds for an operator's turns; a case's part of it is the most for a peer's first call",
+    )  # fmt: skip
     parser.add_argument(
         "--one-thread", action="store_true", help="CPU time of one thread, for machines that are never quiet"
     )
@@ -56,23 +60,40 @@ def run(args: argparse.Namespace) -> int:
         return subprocess.run(
             [sys.executable, "-m", "threadloom", *sys.argv[1:]], env=environment, check=False
         ).returncode
-    chosen = list(OPERATORS.values()) if args.operator == "all" else [OPERATORS[args.operator]]
+    check_environment()
+    chosen = list(OPERATORS) if args.operator == "all" else [args.operator]
     results: list[Result] = []
+    stopped: list[Stopped] = []
     for operator in chosen:
         for result in run_operator(operator, args.rounds, args.limit, args.one_thread):
-            print(line(result), flush=True)
-            results.append(result)
+            if isinstance(result, Stopped):
+                print(f"{result.case}\n    no result: {result.why}", flush=True)
+                stopped.append(result)
+            else:
+                print(line(result), flush=True)
+                results.append(result)
     if len(chosen) > 1:
         print(table(results))
     json_output.write(
-        args, "bench", 1, {"machine": machine(), "commit": commit(), "results": [record(r) for r in results]}
+        args,
+        "bench",
+        1,
+        {
+            "machine": machine(),
+            "commit": commit(),
+            "results": [record(r) for r in results],
+            "stopped": [{"case": s.case, "why": s.why} for s in stopped],
+        },
     )
-    return 0
+    return 1 if stopped else 0
 
 
 def line(result: Result) -> str:
     times = {"ours": result.ours, **result.peers}
-    shown = "  ".join(f"{name} {t.min_s * 1e3:.2f}/{t.median_s * 1e3:.2f} ms" for name, t in times.items())
+    shown = "  ".join(
+        f"{name} over {t.min_s:.1f} s" if t.over else f"{name} {t.min_s * 1e3:.2f}/{t.median_s * 1e3:.2f} ms"
+        for name, t in times.items()
+    )
     if result.copy_s:
         shown += f"  copy {result.copy_s * 1e3:.2f} ms"
     rate = f"  {result.flops / result.ours.min_s / 1e9:.0f} GFLOP/s" if result.flops else ""
@@ -90,10 +111,11 @@ def table(results: list[Result]) -> str:
     """All results under one another: our best time, the fastest peer's (or the copy's), the ratio and its goal."""
     rows = [("case", "ours ms", "against", "ms", "ratio", "goal")]
     for result in results:
-        name, best = min(((name, t.min_s) for name, t in result.peers.items()), key=lambda p: p[1], default=("", 0.0))
+        name, best = min(result.peers.items(), key=lambda p: p[1].min_s, default=("", None))
+        shown = f"{'>' * best.over}{best.min_s * 1e3:.2f}" if best else ""
         if result.copy_s:
-            name, best = "copy", result.copy_s
-        times = f"{result.ours.min_s * 1e3:.2f}", name, f"{best * 1e3:.2f}" if name else ""
+            name, shown = "copy", f"{result.copy_s * 1e3:.2f}"
+        times = f"{result.ours.min_s * 1e3:.2f}", name, shown
         rows.append((result.case, *times, f"{result.ratio_turn:.2f}", f"{result.goal:.2f}"))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
@@ -101,7 +123,8 @@ def table(results: list[Result]) -> str:
 
 def record(result: Result) -> dict[str, json_output.Json]:
     def times(timing) -> dict[str, json_output.Json]:
-        return {"min_s": timing.min_s, "median_s": timing.median_s, "kept": timing.kept, "quiet": timing.quiet}
+        return {"min_s": timing.min_s, "median_s": timing.median_s, "kept": timing.kept, "quiet": timing.quiet,
+                "over": timing.over}  # fmt: skip
 
     return {
         "case": result.case,

@@ -6,12 +6,14 @@ import json
 import math
 import time
 
+import bench_cases
 import pytest
 
 from threadloom.bench import measure
+from threadloom.bench.limited import run_limited
 from threadloom.bench.measure import Timing, alternate, alternate_by_cpu_time
 from threadloom.bench.operators import OPERATORS, Case
-from threadloom.bench.run import Result, _by_turns, _run_case
+from threadloom.bench.run import Result, _by_turns, run_case
 from threadloom.cli.bench import line, record, table
 
 
@@ -37,7 +39,7 @@ def test_a_time_limit_ends_waiting_for_quiet():
 @pytest.mark.parametrize("peers", [{}, {"other": lambda: None}])
 def test_a_case_is_checked_and_compared(peers):
     case = Case("nothing", lambda: None, peers, 0.5, check=lambda: 0.25)
-    result = _run_case(case, 3, 1.0, alternate_by_cpu_time)
+    result = run_case(case, 3, 1.0, by_cpu_time=True)
     assert result.error == 0.25 and math.isnan(result.ratio_min) == (not peers)
     json.dumps(record(result), allow_nan=False)
 
@@ -67,6 +69,26 @@ def test_the_ratio_is_of_neighbours_in_time():
     ours, numpy, torch = (Timing(min(t), 1.0, 3, 3, True, t) for t in times)
     assert _by_turns(ours, [numpy, torch]) == 0.5
     assert _by_turns(Timing(2.0, 2.0, 1, 1, False), [Timing(1.0, 1.0, 1, 1, False)]) == 0.5
+
+
+def test_a_peer_whose_first_call_does_not_end_is_left_out():
+    result = run_limited(bench_cases.stuck, 2, 0.5)
+    assert isinstance(result, Result), result
+    assert result.peers["stuck"].over and result.peers["stuck"].min_s == 0.5
+    assert result.peers["quick"].kept or result.peers["quick"].taken
+    assert "stuck over 0.5 s" in line(result)
+    assert record(result)["peers"]["stuck"]["over"]
+
+
+def test_where_no_peer_is_done_the_ratio_is_a_bound():
+    result = run_limited(bench_cases.alone, 2, 0.5)
+    assert isinstance(result, Result) and 5 < result.ratio_turn <= 50
+    assert ">500.00" in table([result])
+
+
+def test_a_case_that_dies_or_never_starts_has_no_result_but_ends():
+    assert run_limited(bench_cases.dead, 2, 5.0) == "the process ended in the first call of dead"
+    assert run_limited(bench_cases.never, 2, 0.2, prepare_s=0.5).startswith("not done after")
 
 
 def test_turns_that_others_disturb_do_not_count(monkeypatch):
