@@ -1,4 +1,4 @@
-"""Cases whose peers do not return, for tests of limits. They are made in another process, so in a module of their own."""
+"""Cases whose peers do not return, for tests of limits: they are made in another process, so in a module of its own."""
 
 from __future__ import annotations
 
