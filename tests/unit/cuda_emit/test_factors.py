@@ -10,7 +10,7 @@ import pytest
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_random_programs import on_cpu
-from threadloom.targets.cuda import nvrtc
+from threadloom.targets.cuda import emit, nvrtc
 
 
 @tl.kernel
@@ -110,6 +110,23 @@ def test_factors_are_made_once_for_each_row_and_column_and_shared_by_lanes():
     assert not re.search(r"\bt_\d+\[", quick)  # the columns' values are in the factors
     cubin = nvrtc.compile_source(text, "sm_90a")
     assert cubin.spill_bytes == 0 and not cubin.serialised
+
+
+def test_lanes_exchange_factors_in_shared_memory_where_there_is_room(monkeypatch):
+    """Four at a time from rows of the exchange, whose first words lie in different banks; else by shuffles."""
+    call = decayed_sums.bind(**arguments_of_sums("gentle", 1024))
+    text = source_of(call)
+    found = re.search(r"write_shared<16>\(exchange \+ \(lane / (\d+) % 8 \* (\d+)", text)
+    first, own = (int(n) for n in found.groups())
+    row = int(re.search(r"lane % 4 \* (\d+);\n", text[text.index("const u32 exchange") :]).group(1))
+    warp = int(re.search(r"factor_bytes = (\d+);", text).group(1))
+    assert (first, row) == (4, 4 * (8 * own + 4)) and warp == 4 * row and row // 16 % 2
+    assert text.count("__shfl_sync") < 8
+    total = int(re.search(r"(\d+) bytes of shared memory", text).group(1))
+    monkeypatch.setattr(emit, "OTHER_SCRATCH_BYTES", 227 * 1024)
+    without = source_of(call)
+    assert "exchange" not in without and "__shfl_sync(0xffffffffu, " in without
+    assert total >= int(re.search(r"(\d+) bytes of shared memory", without).group(1)) + warp * 4
 
 
 def test_parts_that_a_warp_masks_as_a_whole_are_not_computed():

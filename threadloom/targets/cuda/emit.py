@@ -34,6 +34,7 @@ from threadloom.tile import ops as tile
 from threadloom.writer import Writer
 
 ALIGN_BYTES = 1024
+OTHER_SCRATCH_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,16 +187,27 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
         _emit_barriers(w, plan)
     scope = Scope(w)
     Places(plan, scope, worker=False).declare_grid(plan.loop(0))
-    codes = _emit_roles(w, plan)
+    workers = sum(role.kind == "worker" for role in program.roles)
+    warps = sum(role.warps for role in program.roles if role.kind == "worker")
+    codes = _emit_roles(w, plan, max(0, _spare_bytes(plan, at)) // max(1, warps))
     if program.partition.cluster > 1:
         w.line("__syncwarp();")
         w.line("cluster_sync();  // no block leaves while another may still write to its memory or arrive there")
-    workers = sum(role.kind == "worker" for role in program.roles)
+    if factor_bytes := max(code.factor_bytes for code in codes):
+        at = _up(at, 16)
+        w.insert(scratch, f"const u32 smem_factors = smem + {at};  // where lanes exchange factors")
+        w.insert(scratch, f"constexpr u32 factor_bytes = {factor_bytes};  // of a warp")
+        at += factor_bytes * warps
     if any(code.scratch for code in codes):
         at = _up(at, CELL_BYTES)
         w.insert(scratch, f"const u32 smem_scratch = smem + {at};  // where warps of a worker exchange values")
         at += 128 * CELL_BYTES * workers
     return at + insert_converted(w, scratch, at, max(code.converted_bytes for code in codes), workers)
+
+
+def _spare_bytes(plan: KernelPlan, used_bytes: int) -> int:
+    """Of shared memory, beside what the plan has in it and what values may need on their way between warps."""
+    return int(device(plan.program.device).memory("smem").capacity_bytes.value) - used_bytes - OTHER_SCRATCH_BYTES
 
 
 def _emit_barriers(w: Writer, plan: KernelPlan) -> None:
@@ -237,12 +249,13 @@ class RoleCode:
     body: str
     scratch: bool
     converted_bytes: int
+    factor_bytes: int  # of a warp
 
 
-def _emit_roles(w: Writer, plan: KernelPlan) -> list[RoleCode]:
+def _emit_roles(w: Writer, plan: KernelPlan, factor_room_bytes: int) -> list[RoleCode]:
     """Each role in a branch of its own; workers with the same code share one."""
     roles = plan.program.roles
-    codes = [_role_code(plan, role) for role in roles]
+    codes = [_role_code(plan, role, factor_room_bytes) for role in roles]
     groups = [max(1, role.warps // 4) for role in roles]
     first = 0
     at = 0
@@ -289,9 +302,11 @@ def _number(role: Role) -> int:
     return int(role.name.removeprefix("worker") or 0)
 
 
-def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
+def _role_code(plan: KernelPlan, role: Role, factor_room_bytes: int) -> RoleCode:
     w = Writer()
-    scope = Scope(w, names=taken_names(plan), rounds=plan.rounds, unrounded=plan.stored_only)
+    scope = Scope(
+        w, names=taken_names(plan), rounds=plan.rounds, unrounded=plan.stored_only, factor_room_bytes=factor_room_bytes
+    )
     for s in plan.program.graph.kernel.scalars:
         scope.registers[s.name] = Registers(identifier(s.name), s.dtype, uniform(), scalar=True)
     names = []
@@ -319,7 +334,7 @@ def _role_code(plan: KernelPlan, role: Role) -> RoleCode:
     else:
         _emit_descriptors(w, plan, scope)
         _emit_tiles(w, plan, role, scope, turns)
-    return RoleCode(role, tuple(names), w.text(), scope.needs_scratch, scope.converted_bytes)
+    return RoleCode(role, tuple(names), w.text(), scope.needs_scratch, scope.converted_bytes, scope.factor_bytes)
 
 
 def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:

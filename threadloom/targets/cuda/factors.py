@@ -11,7 +11,8 @@ those of the vectors that joined, lie so near zero that factors and their produc
 infinities fail the test. The error is that of two exponentials in place of one, of arguments with the same rounding
 (both factors see the same `r`), and of products in another order.
 Where a vector is computed here and every element of it is wanted by several lanes, each lane computes its share of
-the column's factors and they are exchanged by shuffles (`Spread`).
+the column's factors and they are exchanged (`Spread`): through shared memory of the warp where the block has some to
+spare, four at a time, else by shuffles.
 Not handled: differences that reductions make in their own loops; operands that the same loop makes.
 Source: the hand-written ChunkScan of Mamba2 kernels splits its decay so, with a proof of range in place of the test.
 """
@@ -71,6 +72,16 @@ class Spread:
     @property
     def share(self) -> str:
         return f"lane / {self.place} % {self.replicas} * {self.own}"
+
+    @property
+    def row(self) -> int:
+        """Floats between the factors of two lanes in shared memory: read four at a time without bank conflicts."""
+        return self.own * self.replicas + 4
+
+    @property
+    def warp_bytes(self) -> int:
+        """Of shared memory for what a warp exchanges."""
+        return 4 * self.row * 32 // self.replicas
 
     def source(self, register: str) -> str:
         """C expression: the lane that makes `register` for this lane."""
@@ -223,8 +234,27 @@ def _factor(
             normal = f"fabsf({f}) < 0x1p{limit}f & fabsf({f}) > 0x1p-{limit}f"
             w.line(f"{test} = {test} & ({f} == 0.0f | ({normal}));")
     if spread:
-        w.line(f"float {name}[{layout.registers}];")
-        w.line("#pragma unroll")
-        with w.block(f"for (int q = 0; q < {layout.registers}; q++)"):
-            w.line(f"{name}[q] = __shfl_sync(0xffffffffu, {own}[q % {spread.own}], {spread.source('q')});")
+        _exchange(scope, spread, name, own, layout.registers)
     return name, layout
+
+
+def _exchange(scope: Scope, spread: Spread, name: str, own: str, registers: int) -> None:
+    """Declare `name` and fill it with what lanes have in `own`."""
+    w = scope.writer
+    w.line(f"float {name}[{registers}];")
+    if spread.own % 4 or spread.place * spread.replicas != 32 or spread.warp_bytes > scope.factor_room_bytes:
+        w.line("#pragma unroll")
+        with w.block(f"for (int q = 0; q < {registers}; q++)"):
+            w.line(f"{name}[q] = __shfl_sync(0xffffffffu, {own}[q % {spread.own}], {spread.source('q')});")
+        return
+    scope.factor_bytes = max(scope.factor_bytes, spread.warp_bytes)
+    place = scope.fresh("exchange")
+    w.line(f"const u32 {place} = smem_factors + (worker * {scope.team.warps} + warp_in_group) * factor_bytes")
+    w.line(f"  + lane % {spread.place} * {4 * spread.row};")
+    w.line("__syncwarp();  // what was exchanged before has been read")
+    w.line("#pragma unroll")
+    with w.block(f"for (int q = 0; q < {spread.own}; q += 4)"):
+        w.line(f"write_shared<16>({place} + ({spread.share} + q) * 4, {own} + q);")
+    w.line("__syncwarp();")
+    w.line("#pragma unroll")
+    w.line(f"for (int q = 0; q < {registers}; q += 4) read_shared<16>({name} + q, {place} + q * 4);")

@@ -82,6 +82,8 @@ class Scope:
     narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
     converted_bytes: int = 0  # of a worker, through which values go from one layout to another
+    factor_room_bytes: int = 0  # of shared memory that a warp may have for the exchange of factors, and what it takes
+    factor_bytes: int = 0
 
     def assumes(self, condition: str) -> bool:
         """Whether the code being written is only for passes in which `condition` holds; if so, it is noted down."""
