@@ -25,7 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--path", type=Path, help="rodinia, ablation: the checkout, which is only read")
     parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
-    parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built")
+    parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built; "
+                        "ablation: scaling of what `loom bench rodinia --scratch DIR` built")  # fmt: skip
+    parser.add_argument("--counts", default="", metavar="N,N", help="ablation --built: numbers of workers")
+    parser.add_argument("--seconds", type=float, default=200.0, help="ablation --built: when to stop (default 200)")
+    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="ablation --built: copy it there instead")
     parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
     parser.add_argument(
         "--limit", type=float, default=50.0, metavar="S",

@@ -3,6 +3,10 @@ the matmul of MCUDA, Rodinia's OpenCL twins on PoCL.
 
     loom bench ablation --path CHECKOUT --scratch DIR --parts passes,scaling,mcuda,pocl --json F --svg PREFIX
     loom bench ablation ... --rounds 0          only builds, for timing later in a quiet turn
+    loom bench ablation --parts scaling --built DIR --counts 1,2,4,8,16 --seconds 200 --json F
+                                                times what `loom bench rodinia --scratch DIR --rounds 0` built there,
+                                                ours and the twins; needs no compiler
+    loom bench ablation --built DIR --pack FOLDER    copies what that needs, for a machine with more cores
 
 Rows of programs that are in F already and not asked for again by --only stay, so that a table grows over several turns.
 """
@@ -18,9 +22,9 @@ from statistics import median
 
 from threadloom.bench import mcuda, plot
 from threadloom.bench.run import machine
-from threadloom.bench.suites import ablation, pocl
+from threadloom.bench.suites import ablation, pocl, scaling
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
-from threadloom.bench.suites.rodinia_speed import geometric_mean
+from threadloom.bench.suites.rodinia_speed import builds, geometric_mean
 from threadloom.cli import UsageError, json_output
 from threadloom.cuda.lower.pipeline import OPTIONAL
 
@@ -32,9 +36,11 @@ def run(args: argparse.Namespace, commit: str) -> int:
     parts = [part for part in args.parts.split(",") if part]
     if unknown := [part for part in parts if part not in PARTS]:
         raise UsageError(f"no part is called {unknown[0]}; there are {', '.join(PARTS)}")
+    pairs = _pairs(args.only)
+    if args.built is not None:
+        return _of_built(args, pairs)
     if args.path is None and set(parts) - {"mcuda"}:
         raise UsageError("loom bench ablation needs --path, a checkout of Rodinia with its folder cuda")
-    pairs = _pairs(args.only)
     record = _kept(args.json)
     with tempfile.TemporaryDirectory(prefix="loom-ablation-") as temporary:
         scratch = (args.scratch or Path(temporary)).resolve()
@@ -61,16 +67,52 @@ def run(args: argparse.Namespace, commit: str) -> int:
             programs = mcuda.build(scratch)
             record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else {}
     # Only now: it loads torch, whose OpenMP runtime the programs would then be built for.
-    record["machine"] = {**machine(), "physical_cores": ablation.physical_cores(), "name": processor()}
+    facts = machine()
+    return _finish(args, record, facts) if rounds else 0
+
+
+def _finish(args: argparse.Namespace, record: dict, facts: dict[str, str | int]) -> int:
+    cores = {"physical_cores": ablation.physical_cores(), "name": processor(), "lscpu": scaling.cores_text()}
+    record["machine"] = {**facts, **cores}
     record["worth"] = worth(record["passes"])
-    if not rounds:
-        return 0
     record["pocl_geometric_mean"] = json_output.finite(geometric_mean(one["ratio"] for one in record["pocl"].values()))
     _show(record)
     json_output.write(args, "bench-ablation", 1, record)
     if args.svg:
         draw(record, args.svg)
     return 0
+
+
+def _of_built(args: argparse.Namespace, pairs: list[Pair]) -> int:
+    """Scaling of programs that were built before, on this machine or another."""
+    if args.pack is not None:
+        scaling.pack(args.built.resolve(), args.pack, pairs)
+        return 0
+    if args.parts != "scaling":
+        raise UsageError("--built is for --parts scaling")
+    counts = sorted({int(one) for one in args.counts.split(",")}) if args.counts else ablation.worker_counts()
+    record, known = _kept(args.json), builds(args.built)
+    pairs = [pair for pair in pairs if pair.name in known]
+    print(scaling.cores_text(), flush=True)
+    for found in scaling.time_all(args.built.resolve(), pairs, counts, args.seconds):
+        print(scaling_line(found), flush=True)
+        if times := found.kernel_s.get(scaling.OURS):
+            twins = {name: one for name, one in found.kernel_s.items() if name != scaling.OURS}
+            record["scaling"][found.pair.name] = {
+                "commit": known[found.pair.name]["commit"],
+                "command": scaling.problem(found.pair)[0],
+                "kernel_s": {str(n): t for n, t in sorted(times.items())},
+                "twins": {name: {str(n): t for n, t in sorted(one.items())} for name, one in twins.items()},
+                "cause": found.causes,
+            }
+    return _finish(args, record, {"python": platform.python_version()})  # there may be no compiler to ask
+
+
+def scaling_line(found: scaling.Scaling) -> str:
+    sides = [f"{name} " + " ".join(f"{n}: {min(t) * 1e3:.1f}" for n, t in sorted(one.items()))
+             for name, one in found.kernel_s.items()]  # fmt: skip
+    causes = [f"{name} ({cause})" for name, cause in found.causes.items()]
+    return f"{found.pair.name:15} " + "   ".join(sides + causes) + " ms"
 
 
 def _pairs(only: str) -> list[Pair]:

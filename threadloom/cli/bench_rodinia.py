@@ -17,6 +17,7 @@ from pathlib import Path
 from threadloom.bench.run import machine
 from threadloom.bench.suites.rodinia_pairs import PAIRS
 from threadloom.bench.suites.rodinia_speed import (
+    THREADS,
     PairResult,
     Times,
     build_pairs,
@@ -102,7 +103,7 @@ def record(result: PairResult) -> dict[str, json_output.Json]:
     return {
         "name": result.pair.name,
         "command": result.pair.run,
-        "twin_command": result.pair.twin_run,
+        "twin_command": result.pair.twin_run.format(threads=THREADS),
         "kernel_ratio": json_output.finite(result.kernel_ratio) if result.kernel_ratio else None,
         "whole_ratio": json_output.finite(result.whole_ratio) if result.whole_ratio else None,
         "ours": side(result.ours),

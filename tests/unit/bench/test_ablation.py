@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 from contextlib import chdir
 from pathlib import Path
@@ -11,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from threadloom.bench import plot
-from threadloom.bench.suites import ablation, pocl
+from threadloom.bench.suites import ablation, pocl, rodinia_data, scaling
 from threadloom.bench.suites.ablation import ALL, NONE, Ablation, Variant, switches
-from threadloom.bench.suites.rodinia_pairs import PAIRS
+from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
 from threadloom.cli import UsageError, bench_ablation
 from threadloom.cuda.lower.pipeline import OPTIONAL
 
@@ -72,7 +73,9 @@ def test_plots_are_well_formed(tmp_path: Path) -> None:
 
 
 def test_what_the_command_refuses() -> None:
-    args = argparse.Namespace(parts="passes,speed", path=None, only="", json=None, scratch=None, rounds=1, svg=None)
+    args = argparse.Namespace(
+        parts="passes,speed", path=None, built=None, only="", json=None, scratch=None, rounds=1, svg=None
+    )
     with pytest.raises(UsageError, match="speed"):
         bench_ablation.run(args, "")
     args.parts = "passes"
@@ -90,7 +93,7 @@ def test_torch_is_loaded_after_the_builds(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(ablation, "prepare", lambda *_: order.append("build") or _measured())
     monkeypatch.setattr(bench_ablation, "machine", lambda: order.append("torch") or {})
     args = argparse.Namespace(
-        parts="passes", path=Path("."), only="nw", json=None, scratch=tmp_path, rounds=0, svg=None
+        parts="passes", path=Path("."), built=None, only="nw", json=None, scratch=tmp_path, rounds=0, svg=None
     )
     assert bench_ablation.run(args, "") == 0
     assert order == ["build", "torch"]
@@ -121,3 +124,46 @@ def test_a_pass_that_changes_nothing_makes_the_same_program(tmp_path: Path) -> N
     changed = {name for name, digest in digests.items() if digest != digests[ALL]}
     assert "without eliminate-barriers" not in changed
     assert "without batch-launches" in changed
+
+
+# ---------------------------------------------------------------- scaling of programs that were built before
+
+_PROGRAM = """#!/bin/sh
+span=$((30 / OMP_NUM_THREADS))
+echo "{\\"span_s\\": $span, \\"copies_in_span_s\\": 10}" > $%s
+echo "$OMP_PLACES $OMP_PROC_BIND $*" >> said
+"""
+
+
+def _built(folder: Path, pair: Pair) -> None:
+    for place, variable in (("cuda/" + pair.cuda, "LOOM_PROFILE"), ("openmp-gcc/" + pair.openmp, "LOOM_REGIONS_FILE")):
+        (folder / place).mkdir(parents=True)
+        (folder / place / "program").write_text(_PROGRAM % variable)
+        (folder / place / "program").chmod(0o755)
+    (folder / "builds.json").write_text(json.dumps({pair.name: {"commit": "abc", "causes": {}}}))
+
+
+def test_scaling_of_built_programs(tmp_path: Path) -> None:
+    pair = next(pair for pair in PAIRS if pair.name == "lud")
+    _built(tmp_path, pair)
+    place = tmp_path / "record.json"
+    args = argparse.Namespace(parts="scaling", built=tmp_path, pack=None, only="", counts="1,2", seconds=2.0,
+                              json=str(place), svg=str(tmp_path / "plot"))  # fmt: skip
+    assert bench_ablation.run(args, "") == 0
+    record = json.loads(place.read_text())
+    found = record["scaling"]["lud"]
+    assert found["commit"] == "abc"
+    assert set(found["kernel_s"]["1"]) == {20.0} and set(found["kernel_s"]["2"]) == {5.0}
+    assert set(found["twins"]["gcc"]["2"]) == {5.0} and found["cause"] == {"clang": "not built"}
+    assert "physical_cores" in record["machine"]
+    assert (tmp_path / "plot-scaling.svg").exists()
+    said = (tmp_path / "openmp-gcc" / pair.openmp / "said").read_text().splitlines()
+    assert said[0] == "cores close -n 1 -s 2048"
+
+
+def test_pairs_that_are_measured_larger_exist() -> None:
+    names = {pair.name for pair in PAIRS}
+    assert names >= set(scaling._LARGER)
+    for pair in PAIRS:
+        _, twin, inputs = scaling.problem(pair)
+        assert twin.format(threads=3) != "" and all(name in rodinia_data.MAKERS for name in inputs)

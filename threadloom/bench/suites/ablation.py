@@ -258,6 +258,12 @@ def physical_cores() -> int:
     return len(seen)
 
 
+def worker_counts() -> list[int]:
+    """1, 2, 4 ... up to the number of physical cores."""
+    cores = physical_cores()
+    return sorted({*(1 << power for power in range(cores.bit_length()) if 1 << power <= cores), cores})
+
+
 def scaling(pair: Pair, checkout: Path, scratch: Path, rounds: int) -> Iterator[tuple[int, list[float]]]:
     """Kernel seconds with 1, 2, ... workers, up to the number of physical cores; nothing where it does not build."""
     folder = copied(pair, checkout, scratch)

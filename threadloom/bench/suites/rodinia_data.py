@@ -253,6 +253,7 @@ MAKERS: dict[str, Callable[[Path], None]] = {
     "b+tree/mil.txt": btree_keys,
     "b+tree/command.txt": btree_commands,
     "bfs/graph65536.txt": bfs_graph(65536),
+    "bfs/graph262144.txt": bfs_graph(262_144),
     "bfs/graph1MW_6.txt": bfs_graph(1_000_000),
     "cfd/fvcorr.domn.097K": cfd_domain(48, 48, 42),
     "cfd/box.domn.004K": cfd_domain(16, 16, 16),

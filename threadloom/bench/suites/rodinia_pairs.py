@@ -16,7 +16,7 @@ class Pair:
     run: str
     openmp: str  # folder under openmp/
     twin_build: str
-    twin_run: str
+    twin_run: str  # with {threads}
     inputs: tuple[str, ...] = ()
 
 
@@ -41,7 +41,7 @@ PAIRS = (
         "./program ../../data/bfs/graph1MW_6.txt",
         "bfs",
         _CXX + "bfs.cpp -o program",
-        "./program 2 ../../data/bfs/graph1MW_6.txt",
+        "./program {threads} ../../data/bfs/graph1MW_6.txt",
         ("bfs/graph1MW_6.txt",),
     ),
     Pair(
@@ -51,7 +51,7 @@ PAIRS = (
         "./program file ../../data/b+tree/mil.txt command ../../data/b+tree/command.txt",
         "b+tree",
         _C + "main.c kernel/*.c util/*/*.c -lm -o program",
-        "./program core 2 file ../../data/b+tree/mil.txt command ../../data/b+tree/command.txt",
+        "./program core {threads} file ../../data/b+tree/mil.txt command ../../data/b+tree/command.txt",
         ("b+tree/mil.txt", "b+tree/command.txt"),
     ),
     Pair(
@@ -71,7 +71,7 @@ PAIRS = (
         "./program 1024 2 100 ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out",
         "hotspot",
         _CXX + "hotspot_openmp.cpp -o program",
-        "./program 1024 1024 100 2 ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out",
+        "./program 1024 1024 100 {threads} ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out",
         ("hotspot/temp_1024", "hotspot/power_1024"),
     ),
     Pair(
@@ -91,7 +91,7 @@ PAIRS = (
         "./program -s 1024",
         "lud/omp",
         _C + "-I../common lud.c lud_omp.c ../common/common.c -lm -o program",
-        "./program -n 2 -s 1024",
+        "./program -n {threads} -s 1024",
     ),
     Pair(
         "myocyte",
@@ -100,7 +100,7 @@ PAIRS = (
         "./program 100 64 1",
         "myocyte",
         _C + "main.c -lm -o program",
-        "./program 100 64 1 2",  # with mode 0 it reads its thread number before it is set
+        "./program 100 64 1 {threads}",  # with mode 0 it reads its thread number before it is set
         ("myocyte/y.txt", "myocyte/params.txt"),
     ),
     Pair(
@@ -110,7 +110,7 @@ PAIRS = (
         "./program 2048 10",
         "nw",
         _CXX + "needle.cpp -o program",
-        "./program 2048 10 2",
+        "./program 2048 10 {threads}",
     ),
     Pair(
         "particlefilter",
@@ -137,7 +137,7 @@ PAIRS = (
         "./program 100 0.5 502 458",
         "srad/srad_v1",
         _C + "main.c -lm -o program",
-        "./program 100 0.5 502 458 2",
+        "./program 100 0.5 502 458 {threads}",
         ("srad/image.pgm",),
     ),
     Pair(
@@ -147,7 +147,7 @@ PAIRS = (
         "./program 2048 2048 0 127 0 127 0.5 2",
         "srad/srad_v2",
         _CXX + "srad.cpp -o program",
-        "./program 2048 2048 0 127 0 127 2 0.5 2",
+        "./program 2048 2048 0 127 0 127 {threads} 0.5 2",
     ),
     Pair(
         "streamcluster",
@@ -156,7 +156,7 @@ PAIRS = (
         "./program 10 20 256 8192 8192 1000 none output.txt 1",
         "streamcluster",
         _CXX + "streamcluster_omp.cpp -o program",
-        "./program 10 20 256 8192 8192 1000 none output.txt 2",
+        "./program 10 20 256 8192 8192 1000 none output.txt {threads}",
     ),
     Pair(
         "lavaMD",
@@ -165,7 +165,7 @@ PAIRS = (
         "./program -boxes1d 8",
         "lavaMD",
         _C + "main.c kernel/*.c util/num/*.c util/timer/*.c -lm -o program",
-        "./program -cores 2 -boxes1d 8",
+        "./program -cores {threads} -boxes1d 8",
     ),
     Pair(
         "kmeans",
@@ -174,7 +174,7 @@ PAIRS = (
         "./program -i ../../data/kmeans/kdd_cup",
         "kmeans/kmeans_openmp",
         _C + "cluster.c getopt.c kmeans.c kmeans_clustering.c -lm -o program",
-        "./program -n 2 -i ../../../data/kmeans/kdd_cup",
+        "./program -n {threads} -i ../../../data/kmeans/kdd_cup",
         ("kmeans/kdd_cup",),
     ),
 )

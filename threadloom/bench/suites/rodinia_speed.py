@@ -22,10 +22,11 @@ from threadloom.bench.suites.program import build_cause, judge_bad
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
 from threadloom.whole_file import write_whole
 
+THREADS = 2  # of a twin
 NOT_RUNNING = 0.1  # the ratio that a pair counts with where our side does not run
 _LIMITS = Limits(cpu_s=120)
 _OBSERVER = Path(__file__).with_name("openmp_regions.c")
-_BUILDS = "builds.json"
+BUILDS = "builds.json"
 _WRITTEN = "times.json"  # by each run, in its folder
 
 
@@ -120,13 +121,13 @@ def build_pairs(checkout: Path, scratch: Path, only: str = "") -> dict[str, str]
             if not (place / pair.openmp / "program").exists():  # nothing of ours is in it
                 causes[name] = _build(checkout / "openmp", pair.openmp, place, build)
         record = builds(scratch) | {pair.name: {"commit": version(), "causes": causes}}
-        write_whole(scratch / _BUILDS, json.dumps(record, indent=2))
+        write_whole(scratch / BUILDS, json.dumps(record, indent=2))
     return {name: one["commit"] for name, one in builds(scratch).items()}
 
 
 def builds(scratch: Path) -> dict[str, dict]:
     """What build_pairs left in `scratch`: for each pair the commit, and why a side does not build ("" if it does)."""
-    place = scratch / _BUILDS
+    place = scratch / BUILDS
     return json.loads(place.read_text()) if place.exists() else {}
 
 
@@ -146,9 +147,9 @@ def _time_pair(pair: Pair, scratch: Path, rounds: int, causes: dict[str, str]) -
         watched = {
             "LD_PRELOAD": str(observer),
             "LOOM_REGIONS_FILE": str(folder / _WRITTEN),
-            "OMP_NUM_THREADS": "2",
+            "OMP_NUM_THREADS": str(THREADS),
         }
-        sides.append(Side(times, folder, pair.twin_run, watched))
+        sides.append(Side(times, folder, pair.twin_run.format(threads=THREADS), watched))
     for _ in range(rounds):
         for side in sides:
             if not side.times.cause:

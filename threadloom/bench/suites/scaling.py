@@ -1,0 +1,196 @@
+"""Rodinia's programs over the number of cores: ours and both OpenMP twins, from programs that are built already.
+
+The machine with many cores may have no compiler: `pack` puts what `loom bench rodinia --scratch DIR --rounds 0` built
+into a folder with the OpenMP runtimes beside it; `time_all` needs that folder, Python and NumPy. Inputs are
+generated where they are missing. Problems are larger than the pinned ones where they come from arguments alone, so that
+many cores have something to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from threadloom.bench.suites import rodinia_data
+from threadloom.bench.suites.process import Limits, run
+from threadloom.bench.suites.rodinia_pairs import Pair
+from threadloom.bench.suites.rodinia_speed import BUILDS
+
+OURS = "ours"
+_TWINS = {"gcc": "openmp-gcc", "clang": "openmp-clang"}
+_LIMITS = Limits(cpu_s=600)
+_WRITTEN = "times.json"
+_OBSERVER = "openmp_regions.so"
+_LIBRARIES = "lib"  # beside the programs: libomp.so and libgomp.so.1
+
+# Arguments of both sides, and inputs, where they differ from the pinned problem.
+_LARGER: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "backprop": ("./program 917504", "./program 917504", ()),
+    "bfs": (
+        "./program ../../data/bfs/graph262144.txt",
+        "./program {threads} ../../data/bfs/graph262144.txt",
+        ("bfs/graph262144.txt",),
+    ),
+    "hotspot": (
+        "./program 1024 2 200 ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out",
+        "./program 1024 1024 200 {threads} ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out",
+        ("hotspot/temp_1024", "hotspot/power_1024"),
+    ),
+    "hotspot3D": (  # of the same files the first quarter
+        "./program 256 8 400 ../../data/hotspot3D/power_512x8 ../../data/hotspot3D/temp_512x8 output.out",
+        "./program 256 8 400 ../../data/hotspot3D/power_512x8 ../../data/hotspot3D/temp_512x8 output.out",
+        ("hotspot3D/power_512x8", "hotspot3D/temp_512x8"),
+    ),
+    "lud": ("./program -s 2048", "./program -n {threads} -s 2048", ()),
+    "myocyte": (
+        "./program 100 512 1",
+        "./program 100 512 1 {threads}",
+        ("myocyte/y.txt", "myocyte/params.txt"),
+    ),
+    "nw": ("./program 4096 10", "./program 4096 10 {threads}", ()),
+    "particlefilter": ("./program -x 128 -y 128 -z 10 -np 50000", "./program -x 128 -y 128 -z 10 -np 50000", ()),
+    "pathfinder": ("./program 200000 100 20", "./program 200000 100 > out.txt", ()),
+    "srad_v2": (
+        "./program 2048 2048 0 127 0 127 0.5 8",
+        "./program 2048 2048 0 127 0 127 {threads} 0.5 8",
+        (),
+    ),
+    "streamcluster": (
+        "./program 10 20 256 4096 4096 1000 none output.txt 1",
+        "./program 10 20 256 4096 4096 1000 none output.txt {threads}",
+        (),
+    ),
+    "lavaMD": ("./program -boxes1d 10", "./program -cores {threads} -boxes1d 10", ()),
+}
+
+
+@dataclass(slots=True)
+class Scaling:
+    """Kernel seconds of one pair: program -> workers -> rounds."""
+
+    pair: Pair
+    kernel_s: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    causes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One program with one number of workers."""
+
+    found: Scaling
+    side: str
+    threads: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.found.pair.name, self.side, self.threads
+
+
+def problem(pair: Pair) -> tuple[str, str, tuple[str, ...]]:
+    """Our command, the twin's with {threads}, and the inputs of both."""
+    return _LARGER.get(pair.name, (pair.run, pair.twin_run, pair.inputs))
+
+
+def time_all(built: Path, pairs: Sequence[Pair], counts: Sequence[int], seconds: float) -> list[Scaling]:
+    """Rounds over all of `pairs` until `seconds` are over: ours first, then the twins at the ends of `counts`, then the
+    rest, so that what matters most is there whenever time runs out."""
+    end = time.monotonic() + seconds
+    for pair in pairs:
+        rodinia_data.provide(built / "data", built / "nowhere", problem(pair)[2])
+    all_ = [Scaling(pair) for pair in pairs]
+    took: dict[tuple[str, str, int], float] = {}
+    while True:
+        idle = True
+        for one in _order(all_, counts):
+            left = end - time.monotonic()
+            if one.side in one.found.causes or took.get(one.key, 0.0) * 1.2 > left or left <= 0:
+                continue
+            start = time.monotonic()
+            _time(one, built)
+            took[one.key], idle = time.monotonic() - start, False
+        if idle:
+            return all_
+
+
+def _order(all_: Sequence[Scaling], counts: Sequence[int]) -> Iterator[Run]:
+    ends, between = {counts[0], counts[-1]}, counts[1:-1]
+    for sides, which in (((OURS,), counts), (_TWINS, sorted(ends)), (_TWINS, between)):
+        for found in all_:
+            for side in sides:
+                yield from (Run(found, side, threads) for threads in which)
+
+
+def _time(one: Run, built: Path) -> None:
+    ours, twin, _ = problem(one.found.pair)
+    pair = one.found.pair
+    folder = built / "cuda" / pair.cuda if one.side == OURS else built / _TWINS[one.side] / pair.openmp
+    if not (folder / "program").exists():
+        one.found.causes[one.side] = "not built"
+        return
+    written = folder / _WRITTEN
+    written.unlink(missing_ok=True)
+    command = ours if one.side == OURS else twin.format(threads=one.threads)
+    outcome = run(["sh", "-c", "exec " + command], folder, _LIMITS, _variables(one, built, written))
+    if outcome.stopped or outcome.status < 0 or not written.exists():
+        one.found.causes[one.side] = outcome.stopped or outcome.output.strip().rpartition("\n")[2] or "does not run"
+        return
+    record = json.loads(written.read_text())
+    seconds = record["span_s"] - record.get("copies_in_span_s", 0.0)
+    one.found.kernel_s.setdefault(one.side, {}).setdefault(one.threads, []).append(seconds)
+
+
+def _variables(one: Run, built: Path, written: Path) -> dict[str, str]:
+    """Workers on cores of their own, the first ones in the order in which the system numbers them."""
+    libraries = built / _LIBRARIES
+    variables = {
+        "OMP_NUM_THREADS": str(one.threads),
+        "OMP_PLACES": "cores",
+        "OMP_PROC_BIND": "close",
+        "OMP_WAIT_POLICY": "active",
+        "OMP_DYNAMIC": "false",
+    }
+    preloaded = []
+    if libraries.is_dir():
+        variables["LD_LIBRARY_PATH"] = f"{libraries}{os.pathsep}{os.environ.get('LD_LIBRARY_PATH', '')}"
+        preloaded += [str(libraries / "libomp.so")] * (one.side == OURS)  # ours takes what the process has
+    if one.side == OURS:
+        variables["LOOM_PROFILE"] = str(written)
+    else:
+        variables["LOOM_REGIONS_FILE"] = str(written)
+        preloaded.append(str(built / _OBSERVER))
+    return variables | ({"LD_PRELOAD": os.pathsep.join(preloaded)} if preloaded else {})
+
+
+def pack(scratch: Path, folder: Path, pairs: Sequence[Pair]) -> None:
+    """`folder` with the programs of `pairs` that were built in `scratch`, and the OpenMP runtimes that they want."""
+    from threadloom.targets.cpu.openmp import runtime
+
+    for pair in pairs:
+        for place in (Path("cuda") / pair.cuda, *(Path(name) / pair.openmp for name in _TWINS.values())):
+            if (scratch / place / "program").exists():
+                (folder / place).mkdir(parents=True, exist_ok=True)
+                shutil.copy2(scratch / place / "program", folder / place / "program")
+    shutil.copy2(scratch / BUILDS, folder / BUILDS)
+    libraries = folder / _LIBRARIES
+    libraries.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(scratch / _OBSERVER, folder / _OBSERVER)
+    shutil.copy2(Path(runtime().path).resolve(), libraries / "libomp.so")
+    found = subprocess.run(["gcc", "-print-file-name=libgomp.so.1"], capture_output=True, text=True, check=False)
+    if (place := Path(found.stdout.strip() or "libgomp.so.1")).is_absolute():
+        shutil.copy2(place.resolve(), libraries / "libgomp.so.1")
+
+
+def cores_text() -> str:
+    """What lscpu says of the cores, threads of a core (SMT) and memory nodes; "" where there is no such program."""
+    try:
+        text = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        return ""
+    kept = ("Model name", "CPU(s)", "On-line", "Thread(s)", "Core(s)", "Socket(s)", "NUMA", "L2", "L3", "CPU max MHz")
+    return "\n".join(line for line in text.splitlines() if line.strip().startswith(kept))
