@@ -17,23 +17,39 @@ from threadloom.examples.chunk_state import inputs as chunk_state_inputs
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import facts_of
-from threadloom.targets.cuda.emit import emit
+from threadloom.targets.cuda.emit import KernelSource, emit
 from threadloom.targets.cuda.launch import device_tensors
 from threadloom.targets.cuda.time_plan import packed_facts
 
 
 def source_of(call, device: str = "h200", only: Partition | None = None) -> str:
+    return emitted(call, device, only).text
+
+
+def emitted(call, device: str = "h200", only: Partition | None = None) -> KernelSource:
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     dims = {name: max(1, extent) for name, extent in call.dims.items()}
     aligned = {n: f.aligned for n, f in facts.items()}
     program = plan(call.kernel, dims, device, most=4, strides_ok=aligned, splits=False, only=only).best
-    return emit(program, facts, call.dims).text
+    return emit(program, facts, call.dims)
 
 
 def source(module, shape: dict[str, int], dtype: type = np.float16) -> str:
     function = getattr(module, module.__name__.rpartition(".")[2])
     return source_of(function.bind(**module.inputs(np.random.default_rng(0), **shape, dtype=dtype)))
+
+
+def test_lines_are_fetched_beyond_a_box_unless_the_tile_has_the_box_beside_it():
+    for head, fetched in ((128, 128), (64, 256)):
+        shape = {"B": 2, "H": 4, "HKV": 4, "SQ": 512, "SK": 512, "D": head}
+        call = flash_attention.flash_attention.bind(
+            **flash_attention.inputs(np.random.default_rng(0), **shape, dtype=np.float16)
+        )
+        made = emitted(call)
+        assert {spec.fetch_bytes for _, spec in made.maps if spec.tensor in "kv"} == {fetched}
+        boxes = set(re.findall(r"&map_k, full_k[^,]*, (\d+), n_at", made.text))  # by their first column
+        assert boxes == ({"0", "64"} if head == 128 else {"0"})
 
 
 def test_operands_that_end_inside_the_tensor_lose_what_follows():
@@ -105,9 +121,7 @@ def test_a_walked_axis_keeps_what_it_does_not_change():
 
 
 @tl.kernel
-def rotate(
-    x: tl.Tensor["S", "D", tl.f32], cos: tl.Tensor["S", "D // 2", tl.f32]
-) -> tl.Tensor["S", "D", tl.f32]:
+def rotate(x: tl.Tensor["S", "D", tl.f32], cos: tl.Tensor["S", "D // 2", tl.f32]) -> tl.Tensor["S", "D", tl.f32]:
     for s, d in tl.grid("S", "D"):
         half = tl.dim("D") // 2
         out[s, d] = x[s, d] * cos[s, d % half] + tl.where(d < half, -x[s, d + half], x[s, d - half])

@@ -29,7 +29,7 @@ typedef enum { CU_TENSOR_MAP_DATA_TYPE_FLOAT16 = 6, CU_TENSOR_MAP_DATA_TYPE_FLOA
 typedef enum { CU_TENSOR_MAP_INTERLEAVE_NONE } CUtensorMapInterleave;
 typedef enum { CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_SWIZZLE_32B, CU_TENSOR_MAP_SWIZZLE_64B,
                CU_TENSOR_MAP_SWIZZLE_128B } CUtensorMapSwizzle;
-typedef enum { CU_TENSOR_MAP_L2_PROMOTION_L2_256B = 3 } CUtensorMapL2promotion;
+typedef enum { CU_TENSOR_MAP_L2_PROMOTION_L2_128B = 2, CU_TENSOR_MAP_L2_PROMOTION_L2_256B } CUtensorMapL2promotion;
 typedef enum { CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE } CUtensorMapFloatOOBfill;
 typedef struct { int id; struct { struct { unsigned x, y, z; } clusterDim; } value; } CUlaunchAttribute;
 typedef struct { unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
@@ -43,7 +43,7 @@ static CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char b, size_t n, CUstre
 static CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *address,
     const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps,
     CUtensorMapInterleave i, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l, CUtensorMapFloatOOBfill o) {
-  printf("map %llu type %d swizzle %d:", (CUdeviceptr)address, type, swizzle);
+  printf("map %llu type %d swizzle %d fetch %d:", (CUdeviceptr)address, type, swizzle, l == 2 ? 128 : 256);
   for (unsigned d = 0; d < rank; d++) printf(" %llu/%llu/%u", extents[d], d ? strides[d - 1] : 0, box[d]);
   printf("\n");
   map->opaque[0] = (CUdeviceptr)address;
@@ -111,7 +111,8 @@ def test_a_c_program_launches_what_a_call_would(tmp_path, gpu):
     for line, (_, spec) in zip(maps, source.maps, strict=True):
         rows, columns = shapes[spec.tensor]
         swizzle = {0: 0, 32: 1, 64: 2, 128: 3}[spec.swizzle_bytes]
-        wanted = f"type 6 swizzle {swizzle}: {columns}/0/{spec.box[0]} {rows}/{2 * columns}/{spec.box[1]}"
+        boxes = f"{columns}/0/{spec.box[0]} {rows}/{2 * columns}/{spec.box[1]}"
+        wanted = f"type 6 swizzle {swizzle} fetch {spec.fetch_bytes}: {boxes}"
         assert line == f"map {given[spec.tensor].pointer} {wanted}"
 
 

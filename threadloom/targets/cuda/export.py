@@ -175,5 +175,5 @@ def _map(w: Writer, name: str, spec: MapSpec, given: DeviceTensor, size: int) ->
     w.line(f"status = cuTensorMapEncodeTiled(&{name}, CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[spec.dtype]}, {rank},")
     w.line(f"    (void *){spec.tensor}, {name}_extents, {name}_strides, {name}_box, {name}_steps,")
     w.line(f"    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_{swizzle},")
-    w.line("    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);")
+    w.line(f"    CU_TENSOR_MAP_L2_PROMOTION_L2_{spec.fetch_bytes}B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);")
     w.line("if (status != CUDA_SUCCESS) return status;")

@@ -408,7 +408,8 @@ class KernelPlan:
                 shared = self.shared_tile(op.result.name)
                 boxes = copy.box_extents(shared, self.multicast(op.result.name))
                 swizzle_bytes = 128 if shared.swizzled else 0
-                spec = copy.map_spec(self.facts[op.tensor], copy.bulk_axes(op), boxes, swizzle_bytes)
+                axes = copy.bulk_axes(op)
+                spec = copy.map_spec(self.facts[op.tensor], axes, boxes, swizzle_bytes, shared.panels)
                 made[self.map_name(name)] = spec
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
                 op = self.tasks[name].ops[-1]
