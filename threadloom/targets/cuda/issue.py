@@ -330,16 +330,24 @@ def _scalar(e: RoleEmitter, task: STask, op: tile.Op, made: Collection[str]) -> 
     e.scope.registers[name] = Registers(chosen, op.result.type.dtype, uniform(), scalar=True)
 
 
+def _load_scalar(e: RoleEmitter, op: tile.Load) -> None:
+    """Load one element. Narrow floats are converted where they are used: a conversion here would wait for memory."""
+    tensor, dtype = e.plan.facts[op.tensor].tensor, op.result.type.dtype
+    indices = copy.element_indices(e.scope, op.subscripts, uniform(), "0")
+    name = e.scope.fresh(op.result.name)
+    if dtype.is_float and dtype.bits < 32 and tensor.dtype is dtype:
+        e.scope.writer.line(f"const {c.memory_type(dtype)} {name} = {copy.stored_element(tensor, indices)};")
+        name = c.from_memory(dtype, name)
+    else:
+        kind = c.register_type(dtype)
+        e.scope.writer.line(f"const {kind} {name} = {copy.guarded_element(tensor, indices)};")
+    e.scope.registers[op.result.name] = Registers(name, dtype, uniform(), scalar=True)
+
+
 def _define_scalar(e: RoleEmitter, op: tile.Op) -> None:
     match op:
         case tile.Load():
-            facts = e.plan.facts[op.tensor]
-            indices = copy.element_indices(e.scope, op.subscripts, uniform(), "0")
-            kind = c.register_type(op.result.type.dtype)
-            name = e.scope.fresh(op.result.name)
-            text = copy.guarded_element(facts.tensor, indices)
-            e.scope.writer.line(f"const {kind} {name} = {text};")
-            e.scope.registers[op.result.name] = Registers(name, op.result.type.dtype, uniform(), scalar=True)
+            _load_scalar(e, op)
         case tile.DimSize():
             name = copy.dim_name(op.dim)
             e.scope.registers[op.result.name] = Registers(name, op.result.type.dtype, uniform(), scalar=True)
