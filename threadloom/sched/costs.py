@@ -151,7 +151,8 @@ class Traits:
     """What the cost of an instance depends on beside its work.
 
     `shared_load`: other EUs read the same addresses at the same time; `memory_bytes`: bytes read from and written to
-    buffers, per memory; `in_place`: a load that is no copy; `multicast`: EUs that load together, each its part.
+    buffers, per memory; `in_place`: a load that is no copy; `multicast`: EUs that load together, each its part;
+    `rows_in_lanes`: on a core, the rows of a product lie in vector lanes and its columns are broadcast.
     """
 
     shared_load: bool = False
@@ -160,6 +161,7 @@ class Traits:
     memory_bytes: tuple[tuple[str, float], ...] = ()
     rows_per_reduction: int = 1
     multicast: int = 1
+    rows_in_lanes: bool = False
 
 
 def _rate(seu: SEU, *names: str) -> float:
@@ -194,7 +196,7 @@ def _dot_cycles(device: Device, seu: SEU, work: Work, traits: Traits) -> Cycles:
     rate = seu.rate(f"mac.{work.mac_dtype}")
     if rate is None:
         raise KeyError(f"{device.name}: {seu.name} has no rate for products of {work.mac_dtype}")
-    rows, columns, depth = padded_product(device, seu, work)
+    rows, columns, depth = padded_product(device, seu, work, traits.rows_in_lanes)
     padding = rows * columns * depth / max(1, work.rows * work.columns * work.depth)
     occupancy = work.macs * padding / rate
     if seu.is_async:
@@ -205,7 +207,7 @@ def _dot_cycles(device: Device, seu: SEU, work: Work, traits: Traits) -> Cycles:
     return Cycles(occupancy, 1.0, occupancy)
 
 
-def padded_product(device: Device, seu: SEU, work: Work) -> tuple[int, int, int]:
+def padded_product(device: Device, seu: SEU, work: Work, rows_in_lanes: bool = False) -> tuple[int, int, int]:
     """The product's extents as the unit really computes them."""
 
     def up(count: int, granule: int) -> int:
@@ -217,7 +219,20 @@ def padded_product(device: Device, seu: SEU, work: Work) -> tuple[int, int, int]
         rows = up(work.rows, int(device.fact("dot_rows", 1)))
         return rows, up(work.columns, int(device.fact("dot_columns", 1))), up(work.depth, granule)
     lanes = int(device.fact("vector_bytes", 4)) // 4
-    return work.rows, up(work.columns, lanes), work.depth
+    if rows_in_lanes:
+        return up(work.rows, lanes), in_blocks(device, work.columns), work.depth
+    return in_blocks(device, work.rows), up(work.columns, lanes), work.depth
+
+
+def in_blocks(device: Device, rows: int) -> int:
+    """Rows that a core computes for so many: whole register blocks, of a height between the model's and the lowest
+    that hides the latencies twice over, whichever wastes least (targets/cpu/operands.py: register_rows)."""
+    most, vectors = int(device.fact("register_rows", 1)), int(device.fact("register_vectors", 1))
+    if rows <= most:
+        return rows
+    chains = int(device.fact("fma_ports", 2)) * int(device.fact("fma_latency_cycles", 4))
+    fewest = min(most, -(-2 * chains // vectors))
+    return min(-(-rows // block) * block for block in range(fewest, most + 1))
 
 
 DTYPE_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "u8": 1, "i32": 4}

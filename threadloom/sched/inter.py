@@ -26,12 +26,14 @@ from threadloom.tile.ops import AxisKind, LoopAxis
 @dataclass(frozen=True, slots=True)
 class Grid:
     """The grid under one choice of tile sizes. `classes`: (number of tiles, trips per loop) of tiles that differ in
-    trip counts only; `parts`: the same, where a trip over a part of a tile counts as that part, on average."""
+    trip counts only; `parts`: the same, where a trip over a part of a tile counts as that part, on average; `shares`:
+    (number of tiles, how much of a whole one each is) along all axes but the walked ones."""
 
     tiles: int
     classes: tuple[tuple[int, dict[int, int]], ...]
     walked: tuple[str, ...] = ()  # axes that trip counts depend on
     parts: tuple[tuple[int, dict[int, float]], ...] = ()
+    shares: tuple[tuple[int, float], ...] = ((1, 1.0),)
 
     @property
     def uneven(self) -> bool:
@@ -71,7 +73,24 @@ def grid_of(
         for loop in inner:
             sums[loop.id] = sums.get(loop.id, 0.0) + weight * trips_of(loop, sizes, scalars, position, parts=True)
     means = tuple((n, {loop: total / n for loop, total in parts[trips].items()}) for trips, n in found.items())
-    return Grid(tiles, tuple((n, dict(trips)) for trips, n in found.items()), tuple(walked), means)
+    classes = tuple((n, dict(trips)) for trips, n in found.items())
+    return Grid(tiles, classes, tuple(walked), means, _shares(counts, sizes, walked))
+
+
+def _shares(counts: dict[str, int], sizes: Sizes, walked: list[str]) -> tuple[tuple[int, float], ...]:
+    """The last tile of an axis may be a part of one."""
+    found = {1.0: 1}
+    for name, count in counts.items():
+        if name in walked:
+            continue
+        rest = sizes.whole[name] - (count - 1) * sizes.extents[name]
+        last = rest / sizes.extents[name] if 0 < rest < sizes.extents[name] else 1.0
+        product: dict[float, int] = {}
+        for share, n in found.items():
+            product[share] = product.get(share, 0) + n * (count - 1)
+            product[share * last] = product.get(share * last, 0) + n
+        found = product
+    return tuple((n, share) for share, n in found.items() if n)
 
 
 def _tiles_along(axis: LoopAxis, sizes: Sizes, scalars: BoundScalars) -> int:
@@ -151,12 +170,18 @@ def launch_ns(
     """Predicted time of the whole launch."""
     one = TileTime(graph, schedules)
     entering = int(device.fact("tile_cycles", 0))
-    classes = grid.parts if device.arch == "cpu" else grid.classes  # a core does no more than there is
-    times = [(n, one.cycles(trips) + entering) for n, trips in classes]
+    if device.arch == "cpu":  # a core does no more than there is
+        each = sum(n for n, _ in grid.shares)
+        times = [
+            (n * count // each, share * one.cycles(trips) + entering)
+            for n, trips in grid.parts for count, share in grid.shares
+        ]  # fmt: skip
+    else:
+        times = [(n, one.cycles(trips) + entering) for n, trips in grid.classes]
     if device.fact("one_tile_blocks", False):  # blocks find the units idle until together they fill one
         least = int(device.fact("blocks_per_eu", 1)) * one.busiest_unit()
         times = [(n, max(cycles, least)) for n, cycles in times]
-    busiest = spread(times, device.eu_count, dynamic=partition.longest_first)
+    busiest = spread(times, device.eu_count, dynamic=partition.longest_first or device.arch == "cpu")
     busiest += float(device.fact("core_spread", 0) or 0) * max((t for _, t in times), default=0.0)
     return launch_ns_of(device, busiest, moved_bytes)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from threadloom.machine.model import Device
+from threadloom.sched.costs import in_blocks
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.task.ops import TaskGraph
@@ -262,6 +263,17 @@ def _thinned(sizes: list[int], extent: int, block: int) -> list[int]:
     return kept
 
 
+def _in_whole_blocks(size: int, rows: int, extent: int, device: Device) -> int:
+    """The size or one of the multiples of register blocks around it: the one for which least is computed, then the one
+    that wastes least at the axis's end."""
+
+    def waste(size: int) -> tuple[int, int]:
+        whole, rest = divmod(extent, size)
+        return whole * in_blocks(device, size) + in_blocks(device, rest), -(-extent // size) * size - extent
+
+    return min((s for s in (size, _up(size, rows), size // rows * rows) if s), key=waste)
+
+
 def _core_options(role: AxisRole, device: Device) -> list[int]:
     """Spatial axes are cut into equal parts of whole register blocks; streams into what the caches hold."""
     rows, vectors = int(device.fact("register_rows", 6)), int(device.fact("register_vectors", 2))
@@ -271,7 +283,9 @@ def _core_options(role: AxisRole, device: Device) -> list[int]:
         granules = (block,) if role.column else (block, rows)  # rows may come to lie in vector lanes too
         least = 2 * block if extent > 2 * block else min(granules)
         made = [s for g in granules for p in PARTS if least <= (s := _up(-(-extent // p), g)) <= MOST_CORE_EXTENT]
-        return _thinned(made, extent, block) or [_up(extent, min(granules))]
+        sizes = _thinned(made, extent, block) or [_up(extent, min(granules))]
+        in_lanes = role.column or role.whole_rows
+        return sizes if in_lanes else [_in_whole_blocks(size, rows, extent, device) for size in sizes]
     if role.spatial and role.contiguous:
         return [s for s in (512, 1024, 2048, 4096, 8192) if s < 2 * extent] or [extent]
     if role.spatial:

@@ -14,6 +14,7 @@ from threadloom.sched.costs import Cycles, Measured, Traits, dot_shape, model_cy
 from threadloom.sched.placement import LOADS, Placement, Unit, operand_of
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.tile_map import TileMap
+from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.store import Store
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile.ops import Dot, Load, Reduce, Scan
@@ -32,6 +33,11 @@ class Costs:
     measured: Measured | None = None
     parallel_axes: frozenset[str] = frozenset()
     _memo: dict[str, Cycles] = field(default_factory=dict)
+    _lane_axes: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if self.device.fact("register_rows"):
+            self._lane_axes = whole_row_axes(self.graph)
 
     def of(self, task: STask) -> Cycles:
         if task.name not in self._memo:
@@ -65,6 +71,7 @@ class Costs:
             in_place=task.kind in LOADS and bool(written) and all(x == "direct" for x in written),
             memory_bytes=tuple(moved.items()),
             rows_per_reduction=self._rows_per_reduction(task, unit),
+            rows_in_lanes=task.kind is Kind.DOT and self._rows_in_lanes(task),
             multicast=max((places[t].multicast for t in map(self.tile_map.of, task.writes) if t in places), default=1),
         )
 
@@ -112,6 +119,11 @@ class Costs:
             if isinstance(op, Reduce | Scan):
                 rows = max(rows, self.sizes.elems(tuple(x for x in op.arg.type.axes if x != op.axis), unit.split))
         return rows
+
+    def _rows_in_lanes(self, task: STask) -> bool:
+        """Reducing across lanes has a price, so rows whose columns are reduced lie in them (targets/cpu/choose.py)."""
+        dots = (op for op in task.ops if isinstance(op, Dot))
+        return any(a in self._lane_axes for d in dots for a in d.a.type.axes if a not in d.b.type.axes)
 
     def _is_shared(self, load: Load) -> bool:
         used = {t.axis for s in load.subscripts for t in s.terms if t.axis}
