@@ -122,7 +122,7 @@ def _const(param: ConstParam | FunctionParam, value: object, problems: list[str]
         if not callable(value):
             problems.append(f"{param.name} is {value!r}, not a function")
     elif isinstance(param.type, type) and not isinstance(value, param.type):
-        problems.append(f"{param.name} is {value!r}, not a {param.type.__name__}")
+        problems.append(f"{param.name} is {value!r}, not of type {param.type.__name__}")
     try:
         hash(value)
     except TypeError:
@@ -147,8 +147,8 @@ def _bind_dtype(param: TensorParam, variable: str, given: Given, problems: list[
 
 def _raise_all(name: str, problems: list[str]) -> None:
     if problems:
-        text = problems[0] if len(problems) == 1 else "".join(f"\n    - {p}" for p in problems)
-        raise CompileError(ARGUMENTS, f"call of {name}: {text}")
+        text = f" {problems[0]}" if len(problems) == 1 else "".join(f"\n    - {p}" for p in problems)
+        raise CompileError(ARGUMENTS, f"call of {name}:{text}")
 
 
 # ---------------------------------------------------------------- dimensions

@@ -36,10 +36,12 @@ def bind(stub: Callable[..., object], b: Builder, args: list[object], kwargs: di
             given = len(args) + len(kwargs)
             raise CompileError(BAD_CALL, f"tl.{stub.__name__} takes {arity} arguments, {given} given", loc=b.loc)
         return
+    signature = inspect.signature(stub)
     try:
-        inspect.signature(stub).bind(*args, **kwargs)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise CompileError(BAD_CALL, f"tl.{stub.__name__}: {error}", loc=b.loc) from None
+        taken = ", ".join(str(p).partition(":")[0] for p in signature.parameters.values())
+        raise CompileError(BAD_CALL, f"tl.{stub.__name__}: {error}", why=f"it takes ({taken})", loc=b.loc) from None
 
 
 def axis_name(b: Builder, thing: object, where: str) -> str:
@@ -48,14 +50,28 @@ def axis_name(b: Builder, thing: object, where: str) -> str:
         return b.whole_axis(b.dim(thing))
     axis = thing.axis() if isinstance(thing, Affine) else None
     if axis is None or b.axes[axis].kind is AxisKind.EACH:
-        what = f"{axis}, one index at a time (tl.each)," if axis else f"{thing!r}"
         raise CompileError(
             NOT_AN_AXIS,
-            f"{where}: {what} is not an axis of tiles",
+            f"{where}: {_described(thing)} is not an axis of tiles",
             why='an axis is the variable of a grid or stream loop, d = tl.axis("D"), or "D" for the one that : gives',
             loc=b.loc,
         )
     return axis
+
+
+def _described(thing: object) -> str:
+    """What was given in place of an axis, as its user would call it."""
+    match thing:
+        case AxisSpec(dim):
+            return f"tl.axis({dim!r}) without a name"
+        case Affine():
+            axis = thing.axis()
+            return f"{axis}, one index at a time (tl.each)," if axis else "a sum of loop variables and integers"
+        case Value():
+            return describe_type(thing.type)
+        case tuple() | list():
+            return f"a {type(thing).__name__}"
+    return repr(thing)
 
 
 # ---------------------------------------------------------------- loops and axes

@@ -9,12 +9,14 @@ import operator
 import types
 from collections.abc import Callable
 
+import threadloom
 from threadloom.dtypes import Dtype, i64
 from threadloom.errors import CompileError, slug
 from threadloom.lang import builtins as tl
 from threadloom.lang import library
 from threadloom.lang.builder import UNKNOWN_NAME, describe_type
 from threadloom.lang.calls import HANDLERS, bind, dot
+from threadloom.lang.elsewhere import nearest_here, spelled_here
 from threadloom.lang.places import Places
 from threadloom.lang.values import Affine, TensorRef, Unusable
 from threadloom.tile.ops import AxisKind, Bound, Term, Value
@@ -245,11 +247,12 @@ class Expressions(Places):
         try:
             return getattr(owner, name)
         except AttributeError as error:
-            near = _nearest(name, dir(owner))
-            written = ast.unparse(node.value)
-            raise CompileError(
-                UNKNOWN_NAME, str(error), try_=f"did you mean {written}.{near}?" if near else "", loc=self.loc(node)
-            ) from None
+            if owner is threadloom:
+                instead = nearest_here(name)
+            else:
+                near = _nearest(name, dir(owner))
+                instead = near and f"did you mean {ast.unparse(node.value)}.{near}?"
+            raise CompileError(UNKNOWN_NAME, str(error), try_=instead, loc=self.loc(node)) from None
 
     def _bound(self, owner: Affine, name: str, node: ast.Attribute) -> Value:
         axis = owner.axis()
@@ -281,7 +284,8 @@ class Expressions(Places):
         if callable(callee) and constant:
             return self._in_python(lambda: callee(*args, **kwargs), node)
         name = getattr(callee, "__name__", repr(callee))
-        raise self.unsupported(node, f"a call of {name} with tiles", "a function of tl, or a Python function of yours")
+        instead = spelled_here(name) or "a function of tl, or a Python function of yours"
+        raise self.unsupported(node, f"a call of {name} with tiles", instead)
 
     def _same_as(self, callee: object, args: list[object], node: ast.Call) -> object:
         """abs, min, max and math functions of tiles mean the language's own."""

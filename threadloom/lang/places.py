@@ -154,7 +154,8 @@ class Places:
             AXIS_DIM,
             f"{axis} runs over {self.b.axes[axis].dim}, but dimension {at} of {ref.tensor.name} is {dim}",
             why="the loop would not cover that dimension, or run past it",
-            try_=f"swap the subscripts, give both dimensions one name, or loop over tl.span({dim!r}, ...)",
+            try_=f"swap the subscripts, give both dimensions one name, or loop over tl.span({dim!r}, ...); "
+            f"tl.index({axis}) where both are meant",
             loc=self.loc(item),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ def read_signature(function: Callable[..., object], origin: Origin) -> Signature
             raise CompileError(SIGNATURE, f"kernel parameter *{name} is variadic", try_="name each parameter", loc=loc)
         params.append(_read_param(name, annotations.get(name), loc))
     outputs = _read_outputs(annotations.get("return"), function, origin)
+    _check_dtype_names([*(p for p in params if isinstance(p, TensorParam)), *outputs], nodes, origin)
     taken = set(python.parameters)
     for output in outputs:
         if output.name in taken:
@@ -86,6 +88,20 @@ def read_signature(function: Callable[..., object], origin: Origin) -> Signature
         names=frozenset(p.name for p in all_params),
         defaults={p.name: p.default for p in all_params if p.default is not p.empty},
     )
+
+
+def _check_dtype_names(tensors: list[TensorParam], nodes: dict[str, ast.arg], origin: Origin) -> None:
+    """A dtype variable with a dimension's name is a tensor whose dtype was forgotten."""
+    dims = {d: t.name for t in tensors for d in t.spec.dims}
+    for tensor in tensors:
+        if tensor.spec.dtype in dims:
+            raise CompileError(
+                SIGNATURE,
+                f"{tensor.spec.dtype!r} is the dtype of {tensor.name} and a dimension of {dims[tensor.spec.dtype]}",
+                why="the last item of tl.Tensor[...] is the dtype, or the name of one that the argument gives",
+                try_=f"tl.Tensor[{', '.join(map(repr, (*tensor.spec.dims, tensor.spec.dtype)))}, tl.f32]",
+                loc=origin.loc(nodes.get(tensor.name, origin.node)),
+            )
 
 
 def _evaluated_annotations(function: Callable[..., object], origin: Origin) -> dict[str, object]:
@@ -110,9 +126,10 @@ def _read_param(name: str, annotation: object, loc: Loc) -> Param:
             return ConstParam(name, annotation.type)
     if annotation is Function:
         return FunctionParam(name)
+    shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
     raise CompileError(
         SIGNATURE,
-        f"parameter {name} has " + ("no annotation" if annotation is None else f"annotation {annotation!r}"),
+        f"parameter {name} has " + ("no annotation" if annotation is None else f"annotation {shown}"),
         why="the compiler needs to know what it is",
         try_='tl.Tensor["M", "K", tl.f16], a scalar such as tl.f32, tl.Const[bool], or tl.Function',
         loc=loc,
@@ -125,9 +142,10 @@ def _read_outputs(annotation: object, function: Callable[..., object], origin: O
             return (TensorParam("out", annotation),)
         case OutputsSpec(outputs) if outputs:
             return tuple(TensorParam(name, spec) for name, spec in outputs)
+    said = "does not say what it returns" if annotation is None else f"returns no tensors, but {annotation!r}"
     raise CompileError(
         SIGNATURE,
-        f"kernel {function.__name__} does not say what it returns",
+        f"kernel {function.__name__} {said}",
         why="results are tensors that the compiler allocates",
         try_='-> tl.Tensor["M", "N", tl.f16] (named `out` in the body) or -> tl.outputs(o=tl.Tensor[...], ...)',
         loc=origin.loc(origin.node),
