@@ -105,8 +105,8 @@ if (group == 0) {
       const i64 first_2 = t_6 * dim_L;
       const i64 c = 1;
       const i64 t_9 = dim_L - c;
-      const float decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at_2) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? from_f16(decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at_2) * decay_stride2 + (i64)(t_9) * decay_stride3]) : float(0);
-      const float last = decay_2;
+      const u16 decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at_2) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at_2) * decay_stride2 + (i64)(t_9) * decay_stride3] : u16(0);
+      const float last = from_f16(decay_2);
       const i32 count_2 = ceil_div(dim_L, 64);
       for (i32 t_4 = 0; t_4 < count_2; t_4++) {
         const i32 k_at = (t_4) * 64;
@@ -170,8 +170,8 @@ else if (group == 1) {
     const i64 first_2 = t_6 * dim_L;
     const i64 c = 1;
     const i64 t_9 = dim_L - c;
-    const float decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at_2) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? from_f16(decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at_2) * decay_stride2 + (i64)(t_9) * decay_stride3]) : float(0);
-    const float last = decay_2;
+    const u16 decay_2 = (u32)(b_at) < (u32)dim_B && (u32)(h_at) < (u32)dim_H && (u32)(chunk_at_2) < (u32)dim_C && (u32)(t_9) < (u32)dim_L ? decay[(i64)(b_at) * decay_stride0 + (i64)(h_at) * decay_stride1 + (i64)(chunk_at_2) * decay_stride2 + (i64)(t_9) * decay_stride3] : u16(0);
+    const float last = from_f16(decay_2);
     // vector_acc: acc
     const float c_1 = 0.0f;
     #pragma unroll
@@ -219,6 +219,7 @@ else if (group == 1) {
         const float t_17 = x_2[i];
         t_18[i] = t_17 * weight[(i) % 2 + (i / 4) * 2];
       }
+      fence_to_async();  // what was read has left shared memory before a copy comes there
       __syncwarp();
       if (lane == 0) barrier_arrive(empty_decay_1 + 8 * ring_1_4_0.slot);  // slot-free: vector_weighted -> load_decay (decay.1)
       __syncwarp();

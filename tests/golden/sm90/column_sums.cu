@@ -99,6 +99,7 @@ else if (group == 1) {
       for (int q = 1; q < 4; q++) all = all + read_cell<float>(smem_scratch + worker * 1024, (q) * 1);
       sum_2[r] = all;
     }
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_x);  // slot-free: vector_sum -> load_x (x)
     // atomic_out

@@ -85,6 +85,7 @@ else if (group == 1 || group == 2) {
         store_words<16>(&out[(i64)(m_mine + (warp_in_group)) * out_stride0 + (i64)(n_at + (lane) * 8 + (i)) * out_stride1], words, (u32)(m_mine + (warp_in_group)) < (u32)dim_M && (u32)(n_at + (lane) * 8 + (i)) < (u32)dim_N && m_mine + (warp_in_group) < dim_M && n_at + (lane) * 8 + (i) < dim_N);
       }
     }
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_x);  // slot-free: store_out -> load_x (x)
     ring_0_1_0.advance();

@@ -181,9 +181,9 @@ else if (group == 1) {
     #pragma unroll
     for (int i = 0; i < 8; i++) t_4_packed[i] = pack_f16(t_3[2 * i], t_3[2 * i + 1]);
     stage_box<32>(staged_t_4 + warp_in_group * 1024, t_4_packed);
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_bias);  // slot-free: vector_t -> load_bias (bias)
-    fence_to_async();  // dependence: vector_t -> store_out (t.4)
     // store_out
     __syncwarp();
     if (lane == 0) {

@@ -152,6 +152,7 @@ else if (group == 1) {
           }
         }
       }
+      fence_to_async();  // what was read has left shared memory before a copy comes there
       __syncwarp();
       if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_0.slot);  // slot-free: dot_acc -> load_a (a)
       __syncwarp();
@@ -174,6 +175,7 @@ else if (group == 1) {
       const float t_2_2 = acc[i] + bias_2[(i) % 4];
       t_3[i] = fmax_nan(t_2_2, c);
     }
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_bias);  // slot-free: vector_t -> load_bias (bias)
     // store_out

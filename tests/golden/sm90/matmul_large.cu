@@ -182,9 +182,9 @@ else if (group == 1 || group == 2) {
     u32 t_4_packed[64];
     #pragma unroll
     for (int i = 0; i < 64; i++) t_4_packed[i] = pack_bf16(t_3[2 * i], t_3[2 * i + 1]);
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_bias + 8 * ring_0_2_0.slot);  // slot-free: vector_t -> load_bias (bias)
-    fence_to_async();  // dependence: vector_t -> store_out (t.4)
     // store_out
     stage_box<64>(staged_t_4 + warp_in_group * 2048, t_4_packed);
     fence_to_async();

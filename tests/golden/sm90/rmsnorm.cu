@@ -130,6 +130,7 @@ else if (group == 1) {
         t_10[i] = t_9;
       }
     }
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_weight);  // slot-free: vector_t -> load_weight (weight)
     __syncwarp();

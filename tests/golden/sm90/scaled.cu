@@ -61,6 +61,7 @@ else if (group == 1) {
     for (int i = 0; i < 4; i++) {
       t_2[i] = x_2[i] * by;
     }
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_x);  // slot-free: vector_t -> load_x (x)
     // store_out

@@ -129,6 +129,7 @@ else if (group == 1) {
       const float t_3 = divide(x_2[i], sum_2[0]);
       t_4[i] = t_3;
     }
+    fence_to_async();  // what was read has left shared memory before a copy comes there
     __syncwarp();
     if (lane == 0) barrier_arrive(empty_x);  // slot-free: vector_t -> load_x (x)
     // store_out

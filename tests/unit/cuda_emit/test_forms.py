@@ -11,7 +11,15 @@ import threadloom as tl
 from benchmarks.gpu_cases import column_sum, double_product, nibbles, running_sum, split_sums
 from tests.unit.sched import test_repeated_sums as repeated_sums
 from threadloom.errors import CompileError
-from threadloom.examples import flash_attention, flash_attention_varlen, matmul, mla_decode, w4_matmul
+from threadloom.examples import (
+    chunk_scan,
+    flash_attention,
+    flash_attention_varlen,
+    layernorm,
+    matmul,
+    mla_decode,
+    w4_matmul,
+)
 from threadloom.examples.chunk_state import chunk_state
 from threadloom.examples.chunk_state import inputs as chunk_state_inputs
 from threadloom.sched.ops import AxisTile, Partition
@@ -103,6 +111,30 @@ def test_rows_that_begin_anywhere_are_loaded_element_by_element():
     """Found on an H200: 16-byte accesses at the first position of a group were misaligned."""
     text = source(split_sums, split_sums.SHAPES[0])
     assert "load_vector<16>(piece, &a[" not in text and "? a[" in text
+
+
+@pytest.mark.parametrize(
+    "module, shape",
+    [
+        (chunk_scan, {"B": 2, "C": 4, "L": 256, "H": 8, "P": 64, "N": 128, "G": 1}),
+        (layernorm, {"M": 64, "N": 1024}),
+        (matmul, {"M": 1024, "N": 1024, "K": 512}),
+    ],
+    ids=lambda x: getattr(x, "__name__", "").rpartition(".")[2],
+)
+def test_slots_that_copies_fill_again_are_released_after_the_reads(module, shape):
+    """A read that waits behind products may come after a copy that the release allowed: seen on an H200."""
+    releases, pending = 0, False
+    for line in source(module, shape).splitlines():
+        code = line.partition("//")[0]
+        if "read_shared<" in code or "read_matrices(" in code:
+            pending = True
+        elif "fence_to_async()" in code:
+            pending = False
+        elif "barrier_arrive(empty_" in code and "vector" in line:
+            assert not pending, line
+            releases += 1
+    assert releases or module is matmul
 
 
 def test_a_walked_axis_keeps_what_it_does_not_change():

@@ -442,6 +442,11 @@ class KernelPlan:
         made = ", ".join(task.writes)
         return f"{task.name}{f': {made}' if made else ''}"
 
+    def filled_by_copies(self, buffer: str) -> bool:
+        """Whether bulk copies write the buffer."""
+        full = f"full.{buffer}"
+        return any(i.completes == full and i.method is Method.BULK_COPY for i in self.issued.values())
+
     def read_by_threads(self, task: str) -> bool:
         """Whether `task` reads shared memory by ordinary loads of all lanes."""
         if task in self.dots:

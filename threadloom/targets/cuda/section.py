@@ -38,6 +38,7 @@ class RoleEmitter:
     expected: set[tuple[str, int]] = field(default_factory=set)
     in_flight: float = math.inf  # at most so many matrix groups of this role are in flight here
     homes: Homes | None = None
+    settled: bool = False  # reads of shared memory by threads are complete here, as far as copies are concerned
     position: int = 0  # of the current instruction in its section
     body_mark: int = 0  # where the instructions of the pass written last begin, after its positions and scalars
     draining: bool = False  # in an epilogue: skipped products need no group of their own, waits are adjusted
@@ -300,8 +301,10 @@ class RoleEmitter:
 
     def guarded(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...], guard: str | None) -> None:
         harmless = _is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
+        settled = self.settled
         with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
             self.instruction(loop, instr, instrs)
+        self.settled = self.settled and (settled or not guard)
         if guard and isinstance(instr, Issue) and self.plan.is_group(instr.completes):
             self.scope.writer.line("else mma_commit();  // an empty group keeps the count")
         elif guard and isinstance(instr, Issue) and self.plan.is_store_group(instr.completes):
@@ -333,6 +336,7 @@ class RoleEmitter:
         match instr:
             case Issue():
                 issue.emit_issue(self, loop, instr, instrs)
+                self.settled = False
             case Wait():
                 self.wait(loop, instr)
             case Arrive():
@@ -342,7 +346,7 @@ class RoleEmitter:
             case Inner():
                 with self.places.inside(instr.stage):
                     self.run_loop(instr)
-                self.in_flight = math.inf
+                self.in_flight, self.settled = math.inf, False
 
     def wait(self, loop: Loop, instr: Wait) -> None:
         signal, w = self.plan.signal(instr.signal), self.scope.writer
@@ -403,7 +407,10 @@ class RoleEmitter:
             if spread == 1:
                 w.line(f"barrier_arrive({entry});  // {why}")
             return
-        if self.plan.read_by_threads(instr.reason.src) or self.role.kind == "producer":
+        by_threads = self.plan.read_by_threads(instr.reason.src)
+        if by_threads and instr.reason.why is Why.SLOT_FREE and self.plan.filled_by_copies(instr.reason.buffer):
+            self.settle("what was read has left shared memory before a copy comes there")
+        if by_threads or self.role.kind == "producer":
             w.line("__syncwarp();")
         if spread > 1:
             w.line(f"if (lane < {spread}) barrier_arrive_at({entry}, lane);  // at all blocks of the cluster; {why}")
@@ -412,7 +419,14 @@ class RoleEmitter:
 
     def fence(self, instr: Fence) -> None:
         if self.plan.buffer(instr.buffer).space != "reg":  # for registers, every product begins with its own fence
-            self.scope.writer.line(f"fence_to_async();  // {self.plan.explain(instr.reason)}")
+            self.settle(self.plan.explain(instr.reason))
+
+    def settle(self, why: str) -> None:
+        """Order what threads did in shared memory before what the asynchronous proxy does there. Reads need it, too:
+        one that waits behind products was seen to return what a copy brought after the release of its slot."""
+        if not self.settled:
+            self.scope.writer.line(f"fence_to_async();  // {why}")
+        self.settled = True
 
 
 def event_of(loop: int, position: int) -> int:
