@@ -13,6 +13,7 @@ from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.hide_masks import HideMasks
 from threadloom.cuda.lower.jam_rows import JamRows
 from threadloom.cuda.lower.move_barriers import MoveBarriers
+from threadloom.cuda.lower.outline_loops import OutlineLoops
 from threadloom.cuda.lower.peel_rows import PeelRows
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
@@ -42,6 +43,7 @@ PASSES: tuple[Pass, ...] = (
     Split(Level.LANES),  # no meeting of threads or lanes is left
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
+    OutlineLoops(),  # no barrier is left between loops; before vectors, so that equal loops are vectorised once
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
     StrideThreads(),  # thins out the ranges that it leaves
     CarryAccumulators(),  # what it leaves in registers is what rows are jammed for

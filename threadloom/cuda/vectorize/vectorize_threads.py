@@ -62,14 +62,17 @@ class VectorizeThreads:
     most_ops: int = 2500  # of one loop over threads
     most_ops_of_function: int = 4000  # all its vectorised loops together; LLVM's time grows with them
     most_ops_of_module: int = 6000  # of all functions; kernels' versions for odd launches come last
+    most_ops_for_odd_launches: int = 1500  # of those, versions for launches that are seldom made
     two_versions_ops: int = 300  # a larger body has only a masked version
     worth_it: float = 0.6  # the vector code must be estimated at less than this part of the scalar code
     name: str = "vectorize-threads"
 
     def apply(self, module: Module) -> Module:
         left = self.most_ops_of_module
-        for function in sorted(module.functions, key=lambda one: one.name.endswith(GENERAL)):
+        for function in sorted(module.functions, key=lambda one: GENERAL in one.name):
             if function.body is not None:
+                if GENERAL in function.name:
+                    left = min(left, self.most_ops_for_odd_launches)
                 module, spent = self._function(function, module, min(left, self.most_ops_of_function))
                 left -= spent
         return module
