@@ -12,6 +12,8 @@ from generators.kernel_text import kernel_from_text
 
 import threadloom as tl
 from threadloom.dtypes import ALL, Dtype, numpy_dtype
+from threadloom.errors import CompileError
+from threadloom.lang.dims import parse_dim
 from threadloom.lang.kernel import Kernel
 from threadloom.tile.ops import AxisKind, Cast, Dot, If, Load, Map, Stream
 from threadloom.tile.promote import literal_dtype, promote
@@ -217,8 +219,28 @@ def test_extents_from_constants():
                 j = tl.axis("size")
                 out[n, j] = x[n * size + j]
     """)
-    out = kernel(np.arange(6, dtype=np.float32), 2, out=np.zeros((3, 2), np.float32))
-    assert out.tolist() == [[0, 1], [2, 3], [4, 5]]
+    for given in ({}, {"out": np.zeros((3, 2), np.float32)}):
+        assert kernel(np.arange(6, dtype=np.float32), 2, **given).tolist() == [[0, 1], [2, 3], [4, 5]]
+    with pytest.raises(CompileError, match=r"N cannot be told from N \* 2 = 7 \(dimension 0 of x\)"):
+        kernel(np.arange(7, dtype=np.float32), 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "extent", "solved"),
+    [
+        ("P * 2", 6, {"P": 3}),
+        ("2 * (P + Q) - 1", 9, {"P": 2}),
+        ("Q - P", 1, {"P": 2}),
+        ("P * P", 4, {}),
+        ("(P + 7) // 8", 1, {}),  # several extents give it
+        ("P * 2", 7, {}),
+        ("P + 4", 3, {}),
+        ("P - P", 0, {}),
+    ],
+)
+def test_formulas_are_solved_for_an_unknown_name(text: str, extent: int, solved: dict[str, int]):
+    formula = parse_dim(text, {})
+    assert formula.solve({"Q": 3}, extent) == solved
 
 
 def test_operator_for_products_and_batches():

@@ -90,6 +90,21 @@ CASES = {
         store y[m] = %a.2
         """,
     ),
+    "what is indexed by the indices of an axis is indexed by the axis": (
+        """
+        %i: [m] i64 = index m
+        %u: [m] f32 = load x[m, %i + m + 1]
+        %v: [m] f32 = load x[2*m, m - %i]
+        %w: [m] f32 = add %u, %v
+        store y[%i] = %w
+        """,
+        """
+        %u: [m] f32 = load x[m, 2*m + 1]
+        %v: [m] f32 = load x[2*m, 0]
+        %w: [m] f32 = add %u, %v
+        store y[m] = %w
+        """,
+    ),
     "a carried value that never changes is its initial value": (
         """
         %z: [] f32 = const 2.0

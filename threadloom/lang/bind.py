@@ -189,6 +189,13 @@ class _Dims:
     def _odd_origin(self, dim: str, known: int, extent: int) -> bool:
         return self.origin[dim].endswith("(u4)") and known - 1 == extent
 
+    def why_unknown(self, dim: Dim, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> str:
+        for formula in self.formulas.values():
+            if dim in formula.names:
+                for place, extent in _places(formula, tensors):
+                    return f"cannot be told from {formula.text} = {extent} ({place})"
+        return "is given by no argument"
+
     def settle_formulas(self, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> None:
         for formula in self.formulas.values():  # a tensor whose dim is a formula may settle the one unknown name
             for place, extent in _places(formula, tensors):
@@ -287,7 +294,7 @@ def settle_shapes(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[
     dims.settle_formulas(shaped)
     for dim in _named_dims(kernel):
         if dim not in dims.extents and dim not in dims.unread and not (dims.problems and dim in dims.formulas):
-            dims.problems.append(f"dimension {dim} is given by no argument")
+            dims.problems.append(f"dimension {dim} {dims.why_unknown(dim, shaped)}")
     _raise_all(kernel.name, dims.problems)
     return dims.extents
 

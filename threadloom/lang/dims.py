@@ -35,15 +35,14 @@ class Formula:
         return max(0, _evaluate(ast.parse(self.text, mode="eval").body, dims))
 
     def solve(self, dims: Mapping[str, int], extent: int) -> dict[str, int]:
-        """The one unknown name's value for which the formula gives `extent`, where it is a name plus or minus
-        something known; else nothing."""
+        """The one unknown name's value for which the formula gives `extent`, where it is that name times, plus or
+        minus what is known; else nothing."""
         unknown = [n for n in self.names if n not in dims]
-        if len(unknown) != 1:
+        found = _linear(ast.parse(self.text, mode="eval").body, unknown[0], dims) if len(unknown) == 1 else None
+        if found is None or found[0] == 0:
             return {}
-        at_zero = _evaluate(ast.parse(self.text, mode="eval").body, {**dims, unknown[0]: 0})
-        guess = extent - at_zero
-        at_guess = _evaluate(ast.parse(self.text, mode="eval").body, {**dims, unknown[0]: guess})
-        return {unknown[0]: guess} if at_guess == extent and guess >= 0 else {}
+        value, rest = divmod(extent - found[1], found[0])
+        return {unknown[0]: value} if rest == 0 and value >= 0 else {}
 
 
 def parse_dim(text: str | int, consts: Mapping[str, object]) -> str | int | Formula:
@@ -105,6 +104,27 @@ def _check(node: ast.expr, text: str) -> None:
                 _check(arg, text)
         case _:
             raise _not_a_dim(text)
+
+
+def _linear(node: ast.expr, name: str, dims: Mapping[str, int]) -> tuple[int, int] | None:
+    """(factor, rest) if the formula is factor * name + rest; all other names are in `dims`."""
+    if not any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node)):
+        return 0, _evaluate(node, dims)
+    match node:
+        case ast.Name():
+            return 1, 0
+        case ast.UnaryOp(ast.USub(), operand) if (inner := _linear(operand, name, dims)) is not None:
+            return -inner[0], -inner[1]
+        case ast.BinOp(left, ast.Add() | ast.Sub() | ast.Mult() as op, right):
+            a, b = _linear(left, name, dims), _linear(right, name, dims)
+            if a is None or b is None:
+                return None
+            if not isinstance(op, ast.Mult):
+                sign = 1 if isinstance(op, ast.Add) else -1
+                return a[0] + sign * b[0], a[1] + sign * b[1]
+            if a[0] == 0 or b[0] == 0:
+                return a[0] * b[1] + a[1] * b[0], a[1] * b[1]
+    return None
 
 
 def _evaluate(node: ast.expr, dims: Mapping[str, int]) -> int:

@@ -6,6 +6,7 @@
     a carried value that never changes        its initial value
     a value nobody reads                      gone
     stream over span(K, 0, dim(K))            over k without bounds
+    i: index m; a load of x[i]                of x[m]
     y: stream carrying x from a shared init   each carried value has an initial value of its own
     yield of an outer value or another arg    of a copy made in the body
 
@@ -36,6 +37,8 @@ from threadloom.tile.ops import (
     Op,
     Store,
     Stream,
+    Subscript,
+    Term,
     Value,
     Yield,
 )
@@ -47,6 +50,7 @@ def canonicalize(kernel: Kernel) -> Kernel:
     while True:
         before = body
         body = _unify(body, {}, {})
+        body = _index_by_axes(body, {op.result.name: op.axis for op in walk(body) if isinstance(op, Index)})
         body = _drop_bounds(body, {op.result.name: op for op in walk(body) if isinstance(op, Const | DimSize)})
         body = _hoist(body)
         body = _simplify_carries(body)
@@ -111,6 +115,33 @@ def _with_regions(op: Op, blocks: list[Block]) -> Op:
         case If():
             return replace(op, then=blocks[0], otherwise=blocks[1])
     return op
+
+
+# ---------------------------------------------------------------- indices that are axes
+
+
+def _index_by_axes(block: Block, axes: Mapping[str, str]) -> Block:
+    """Index tensors by the axes themselves in place of their index values, named in `axes`: no gather is needed."""
+    kept: list[Op] = []
+    for op in block.ops:
+        op = _with_regions(op, [_index_by_axes(r, axes) for r in regions(op)])
+        if isinstance(op, Load | Store | AtomicAdd):
+            op = replace(op, subscripts=tuple(_subscript_by_axes(s, axes) for s in op.subscripts))
+        kept.append(op)
+    return Block(tuple(kept))
+
+
+def _subscript_by_axes(subscript: Subscript, axes: Mapping[str, str]) -> Subscript:
+    named = [t for t in subscript.terms if t.value is not None and t.value.name in axes]
+    if not named:
+        return subscript
+    terms = [t for t in subscript.terms if t not in named]
+    factors = {t.axis: t.coefficient for t in terms if t.axis is not None}
+    for term in named:
+        axis = axes[term.value.name]
+        factors[axis] = factors.get(axis, 0) + term.coefficient
+    by_axis = tuple(Term(factor, axis=axis) for axis, factor in factors.items() if factor)
+    return Subscript((*by_axis, *(t for t in terms if t.axis is None)), subscript.offset)
 
 
 # ---------------------------------------------------------------- bounds that bound nothing
