@@ -49,6 +49,17 @@ def test_indices_that_the_copy_engine_brings_are_read_from_shared_memory():
 
 
 @tl.kernel
+def halves(x: tl.Tensor["M", "2 * P", tl.f32], index: tl.Tensor["M", tl.i32]) -> tl.Tensor["M", "P", tl.f32]:
+    for m in tl.grid("M"):
+        p = tl.axis("P")
+        out[m, p] = x[index[m], p] * x[index[m], p + tl.dim("P")]
+
+
+def test_an_extent_among_the_subscripts_of_a_gather():
+    assert "dim_P" in compiled(halves.bind(np.zeros((64, 64), np.float32), np.zeros(64, np.int32)))
+
+
+@tl.kernel
 def masked_twice(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
     for m, n in tl.grid("M", "N"):
         below = n <= m

@@ -131,6 +131,10 @@ def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
     """Compute what a load or a store makes for itself: indices, and values of positions alone."""
     known, access = e.scope.registers, tile.Load | STORES
     own = tuple(o for o in task.ops if not isinstance(o, access) and (o.result.type.axes or o.result.name not in known))
+    for op in own:
+        if isinstance(op, tile.DimSize):
+            _define_scalar(e, op)
+    own = tuple(o for o in own if not isinstance(o, tile.DimSize))
     if own:
         vector.emit_vector(e.scope, own, e.plan.layouts, frozenset(wanted))
 
