@@ -163,7 +163,10 @@ def example_names() -> list[str]:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Run the file; whatever it raises becomes one message that points into it."""
+    """Run the file, which may import its neighbours; whatever it raises becomes one message that points into it."""
+    folder = str(path.parent.absolute())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as `python FILE` has it
     spec = importlib.util.spec_from_file_location(f"loom_kernel_file_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

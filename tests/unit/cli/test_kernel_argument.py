@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def test_every_example_is_found(name):
 def test_file_with_one_kernel_needs_no_function(file):
     assert choose(str(file), {"M": 3}).name == choose(f"{file}:double", {}).name == "double"
     assert choose(str(file), {"M": 3}).shape == {"M": 3}
+
+
+def test_a_file_may_import_its_neighbour(tmp_path, monkeypatch):
+    (tmp_path / "neighbour_of_mine.py").write_text(DOUBLE)
+    (tmp_path / "mine.py").write_text("from neighbour_of_mine import double\n")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert choose(f"{tmp_path / 'mine.py'}:double", {}).name == "double"
 
 
 @pytest.mark.parametrize(
