@@ -15,6 +15,7 @@ from threadloom.cuda.lower.jam_rows import JamRows
 from threadloom.cuda.lower.move_barriers import MoveBarriers
 from threadloom.cuda.lower.outline_loops import OutlineLoops
 from threadloom.cuda.lower.peel_rows import PeelRows
+from threadloom.cuda.lower.prefetch_blocks import PrefetchBlocks
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
@@ -43,6 +44,7 @@ PASSES: tuple[Pass, ...] = (
     Split(Level.LANES),  # no meeting of threads or lanes is left
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
+    PrefetchBlocks(),  # while loops over threads still have all threads of a block, guards and all
     OutlineLoops(),  # no barrier is left between loops; before vectors, so that equal loops are vectorised once
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
     StrideThreads(),  # thins out the ranges that it leaves
@@ -57,8 +59,8 @@ PASSES: tuple[Pass, ...] = (
 )
 
 # Of the above; the others are needed.
-_FOR_SPEED = {"move-barriers", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows", "jam-rows",
-              "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
+_FOR_SPEED = {"move-barriers", "prefetch-blocks", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows",
+              "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops)),  # which is not for speed
