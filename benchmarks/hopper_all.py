@@ -47,6 +47,8 @@ STEPS = (
                                 "{folder}/check-a100.json"), "the same, planned for an A100"),
     Step("random", 3, _ours("hopper_random.py", "--seconds", "{seconds}", "--json", "{folder}/random.json"),
          "random programs against the interpreter, new seeds"),
+    Step("repeat", 1, _ours("hopper_repeat.py", "--json", "{folder}/repeat.json"),
+         "plans launched many times: bits that differ are a race"),
     Step("sanitize", 2, _ours("hopper_sanitize.py", "--json", "{folder}/sanitize.json"),
          "memcheck, racecheck, synccheck of each family"),
     Step("matmul", 2, _ours("hopper.py", "--ops", "matmul,llama", "--top", "2", "--json", "{folder}/matmul.json"),
