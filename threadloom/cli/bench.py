@@ -16,23 +16,24 @@ from threadloom.bench.limited import Stopped, run_operator
 from threadloom.bench.operators import OPERATORS
 from threadloom.bench.run import Result, check_environment, machine
 from threadloom.cli import json_output
+from threadloom.cli.numbers import at_least, positive
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operator", choices=[*OPERATORS, "all", "rodinia", "ablation"], help="what to time")
     parser.add_argument(
-        "--rounds", type=int, help="quiet turns of all candidates (default 30); runs of each program (default 5)"
+        "--rounds", type=at_least(0), help="quiet turns of all candidates (default 30); runs of a program (default 5)"
     )
     parser.add_argument("--path", type=Path, help="rodinia, ablation: the checkout, which is only read")
     parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
     parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built; "
                         "ablation: scaling of what `loom bench rodinia --scratch DIR` built")  # fmt: skip
     parser.add_argument("--counts", default="", metavar="N,N", help="ablation --built: numbers of workers")
-    parser.add_argument("--seconds", type=float, default=200.0, help="ablation --built: when to stop (default 200)")
+    parser.add_argument("--seconds", type=positive, default=200.0, help="ablation --built: when to stop (default 200)")
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="ablation --built: copy it there instead")
     parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
     parser.add_argument(
-        "--limit", type=float, default=50.0, metavar="S",
+        "--limit", type=positive, default=50.0, metavar="S",
         help="most seconds for an operator's turns; a case's part of it is the most for a peer's first call",
     )  # fmt: skip
     parser.add_argument(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.cli import UsageError, json_output
 from threadloom.cli.kernel_argument import example_names
+from threadloom.cli.numbers import at_least
 from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("examples", nargs="*", metavar="EXAMPLE", help="only these (default: all)")
     parser.add_argument("--to", type=Path, default=Path("out/demo"), metavar="DIR", help="drawings (default: out/demo)")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="timed runs of each kernel (default: 5)")
+    parser.add_argument("--repeat", type=at_least(1), default=5, metavar="N", help="timed runs of each (default: 5)")
     choices = ("best", "cpu", "gpu")
     parser.add_argument("--device", choices=choices, default="best", help="best (default: GPU 0, or else the CPU)")
     parser.add_argument("--no-cuda", action="store_true", help="leave out the CUDA program")

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from threadloom import dump
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import Chosen
 from threadloom.comparison import Comparison, compare
 from threadloom.errors import CompileError
 from threadloom.lang.bind import Call
+from threadloom.run_stage import NOT_A_STAGE
+from threadloom.run_stage import runner as stage_runner
 from threadloom.sched.ops import SProgram
 from threadloom.sched.timeline_text import duration
 from threadloom.tile.ops import Access
@@ -77,7 +78,7 @@ def device_for(stage: Path, device: str) -> str:
         return "gpu"
     if device == "gpu":
         raise CompileError(
-            dump.NOT_A_STAGE,
+            NOT_A_STAGE,
             f"{stage.name} cannot be run on a GPU",
             why="only CUDA C++ can; the stages before it are compiled for the CPU",
             try_="--from the .cu of a dump for a GPU, or leave out --device gpu",
@@ -104,7 +105,7 @@ def _runner(chosen: Chosen, inputs: Mapping[str, object], stage: Path | None) ->
     call = bound_call(chosen, inputs)
     outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
     if stage is not None:
-        fill = dump.runner(stage, call)
+        fill = stage_runner(stage, call)
         return lambda: (fill(), outputs)[1]
     return lambda: (chosen.kernel(**inputs, **outputs), outputs)[1]
 

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from threadloom.cli import UsageError, json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments, example_names
+from threadloom.cli.numbers import at_least
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser, optional=True)
     add_dtype_argument(parser)
     parser.add_argument("--list", action="store_true", help="list the examples and stop")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="timed runs (default: 5)")
+    parser.add_argument("--repeat", type=at_least(1), default=5, metavar="N", help="timed runs (default: 5)")
     parser.add_argument("--from", dest="stage", type=Path, metavar="FILE", help="run this edited stage of a dump")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="cpu (default), or gpu: the first one")
     json_output.add_json_argument(parser)
@@ -30,8 +31,6 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.kernel is None:
         raise UsageError("KERNEL is missing\n  try: loom run --list")
-    if args.repeat < 1:
-        raise UsageError(f"--repeat {args.repeat}: at least one run is needed")
     from threadloom.cli.execution import execute
     from threadloom.cli.kernel_argument import choose_from
 

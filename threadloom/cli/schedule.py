@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.cli import json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments, add_policy_argument
+from threadloom.cli.numbers import positive
 from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dtype_argument(parser)
     parser.add_argument("--device", default="cpu", help="a machine model: cpu (this one), h100, h200, a100, ...")
     add_policy_argument(parser)
-    parser.add_argument("--limit", type=float, default=2.0, metavar="SECONDS", help="for the solver of policy optimal,"
-                        " counted as work (default: 2); other policies count theirs")  # fmt: skip
+    parser.add_argument("--limit", type=positive, default=2.0, metavar="SECONDS", help="for the solver of policy"
+                        " optimal, counted as work (default: 2); other policies count theirs")  # fmt: skip
     parser.add_argument("--profile", action="store_true", help="plan with measured times of sTasks: on this machine's"
                         " cores they are measured now, for other devices kept ones are used")  # fmt: skip
     parser.add_argument("--task-times", type=Path, metavar="FILE", help="keep sTask times measured on the device"

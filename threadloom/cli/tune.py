@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from threadloom.cli import UsageError, json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments
+from threadloom.cli.numbers import at_least, positive
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,18 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser)
     add_dtype_argument(parser)
     parser.add_argument("--device", default="cpu", help="default: cpu, this one")
-    parser.add_argument("--plans", type=int, default=24, metavar="N", help="most plans to measure (default: 24)")
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="for all of it (default: none on a CPU; on a GPU"
-                        " 20 for each product of the kernel, at most 60)")  # fmt: skip
+    parser.add_argument("--plans", type=at_least(1), default=24, metavar="N", help="most plans measured (default: 24)")
+    parser.add_argument("--limit", type=positive, metavar="SECONDS", help="for all of it (default: none on a CPU; on a"
+                        " GPU 20 for each product of the kernel, at most 60)")  # fmt: skip
     parser.add_argument("--profile", action="store_true", help="choose and order the plans by measured times of their"
                         " sTasks, see loom schedule")  # fmt: skip
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for one plan (default: 30)")
+    parser.add_argument("--timeout", type=positive, default=30.0, metavar="SECONDS", help="for one plan (default: 30)")
     json_output.add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.plans < 1 or args.timeout <= 0:
-        raise UsageError("--plans and --timeout must be positive")
     from threadloom.cli.kernel_argument import choose_from
     from threadloom.machine.devices import device
     from threadloom.sched.profiled import profiled_plan

@@ -109,7 +109,7 @@ def parse(arguments: list[str]) -> NvccPlan:
         elif not word.startswith("-") or word == "-":
             _input(plan, word)
         else:
-            _option(plan, *_split(word, words), words)
+            _option(plan, *_split(word, words), words, word)
     return plan
 
 
@@ -178,7 +178,8 @@ _ACTIONS = {
 }
 
 
-def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
+def _option(plan: NvccPlan, name: str, value: str, words: list[str], word: str) -> None:
+    """`name` and `value` of the option `word`; it may put `words` before those that follow."""
     match name:
         case "-o":
             plan.output = value
@@ -252,7 +253,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str]) -> None:
         case _ if name.startswith(("-W", "-f", "-m")):
             _host_option(plan, name + (f"={value}" if value else ""))
         case _:
-            raise CompileError(BAD_OPTION, f"unknown option {name}", try_="loom cc --help lists what is understood")
+            unknown = word.partition("=")[0]
+            raise CompileError(BAD_OPTION, f"unknown option {unknown}", try_="loom cc --help lists what is understood")
 
 
 def _optional_passes(value: str) -> list[str]:

@@ -24,6 +24,9 @@ def test_json(loom, tmp_path):
     [
         ((), {}, 2, "operator"),
         (("frobnicate",), {}, 2, "invalid choice"),
+        (("softmax", "--limit", "0"), {}, 2, "0 is not positive"),
+        (("softmax", "--limit", "inf"), {}, 2, "not finite"),
+        (("softmax", "--rounds", "-1"), {}, 2, "less than 0"),
         (("softmax",), {"OPENBLAS_CORETYPE": "Haswell"}, 1, "forced-blas-core"),
     ],
 )

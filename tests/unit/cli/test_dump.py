@@ -12,9 +12,10 @@ from threadloom.cli import main
 from threadloom.cli.execution import execute
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import Chosen, choose
-from threadloom.dump import NOT_A_STAGE, cpu_stages
+from threadloom.dump import cpu_stages
 from threadloom.errors import CompileError
 from threadloom.machine.devices import device
+from threadloom.run_stage import NOT_A_STAGE
 from threadloom.sched.search import plan
 
 STAGES = ["01-tile.tile", "02-task.task", "03-sched.sprog", "04-par.par", "05-llvm.ll", "06-asm.s"]
@@ -116,6 +117,19 @@ def test_not_a_stage(tmp_path):
     with pytest.raises(CompileError) as caught:
         execute(chosen("softmax"), stage=tmp_path / "report.txt")
     assert caught.value.slug == NOT_A_STAGE
+
+
+def test_a_plan_far_from_its_graph_says_what_is_missing(tmp_path):
+    """Of softmax the kernel's own graph does; of attention the plan's graph has sTasks of its own."""
+    for name in ("softmax", "flash_attention"):
+        kernel = chosen(name)
+        call = bound_call(kernel, make_inputs(kernel))
+        text = {s.file: s.text for s in cpu_stages(call, plan(call.kernel, call.dims, device("cpu")).best)}
+        (tmp_path / f"{name}.sprog").write_text(text["03-sched.sprog"])
+    assert all(c.holds for c in execute(chosen("softmax"), repeat=1, stage=tmp_path / "softmax.sprog").outputs)
+    with pytest.raises(CompileError, match=r"beside flash_attention.sprog there is no .task") as caught:
+        execute(kernel, repeat=1, stage=tmp_path / "flash_attention.sprog")
+    assert caught.value.slug == NOT_A_STAGE and "sTask vector_p" in caught.value.why
 
 
 @pytest.mark.parametrize(

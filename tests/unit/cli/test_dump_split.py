@@ -7,9 +7,10 @@ import pytest
 
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import choose
-from threadloom.dump import cpu_stages, gpu_stages, runner, write_stages
+from threadloom.dump import cpu_stages, gpu_stages, write_stages
 from threadloom.errors import CompileError
 from threadloom.machine.cpu import host
+from threadloom.run_stage import runner
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.search import plan
 
@@ -57,6 +58,12 @@ def test_an_edited_combination_is_refused_or_run(dumped):
     with pytest.raises(CompileError, match="wrong-parts"):
         runner(folder / "03-sched.sprog", call)
     llvm = folder / "15-combine.ll"
+    alone = folder / "alone" / "03-sched.sprog"
+    alone.parent.mkdir()
+    alone.write_text((folder / "03-sched.sprog").read_text())
+    with pytest.raises(CompileError, match=r"no \.task") as caught:
+        runner(alone, call)
+    assert caught.value.why == "it names kernel matmul_parts"
     (folder / "03-sched.sprog").unlink()
     with pytest.raises(CompileError, match=r"no \.sprog"):
         runner(llvm, call)

@@ -80,7 +80,7 @@ def test_list(loom):
     ("args", "said"),
     [
         ((), "KERNEL is missing"),
-        (("softmax", "--repeat", "0"), "at least one"),
+        (("softmax", "--repeat", "0"), "less than 1"),
         (("flash_attention", "--set", "causl=true"), "no parameter causl"),
         (("flash_attention", "--set", "causal"), "NAME=VALUE"),
     ],

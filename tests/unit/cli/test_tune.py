@@ -48,7 +48,9 @@ def test_interrupted_run_keeps_what_was_measured(loom, tmp_path):
 @pytest.mark.parametrize(
     ("args", "env", "status", "said"),
     [
-        (("--plans", "0"), {}, 2, "must be positive"),
+        (("--plans", "0"), {}, 2, "less than 1"),
+        (("--limit", "-3"), {}, 2, "-3 is not positive"),
+        (("--timeout", "nan"), {}, 2, "nan is not positive"),
         ((), {"LOOM_CACHE": "off"}, 2, "LOOM_CACHE=off"),
         (("--device", "h1000"), {}, 2, "unknown-device"),
     ],

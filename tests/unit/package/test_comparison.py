@@ -74,3 +74,49 @@ def test_a_kernel_that_sums_in_a_narrow_type_itself_is_measured_by_it():
     assert tolerance(call.kernel, call.dims, tl.f16, np.ones(2)) > 8 * EPS["f16"] * 10
     call = through_f32.bind(np.ones(3))
     assert 8 * EPS["f32"] <= tolerance(call.kernel, call.dims, tl.f64, np.ones(3)) < 100 * EPS["f32"]
+
+
+@tl.kernel
+def quantised(x: tl.Tensor["M", "N", tl.f32], scale: tl.Tensor["M", tl.f32]) -> tl.Tensor["M", "N", tl.u4]:
+    for m in tl.grid("M"):
+        out[m, :] = tl.cast(tl.minimum(tl.maximum(tl.round(x[m, :] / scale[m]), 0.0), 15.0), tl.u4)
+
+
+@tl.kernel
+def halves(x: tl.Tensor["N", tl.f32], y: tl.Tensor["N", tl.i32]) -> tl.outputs(
+    exact=tl.Tensor["N", tl.i8], sums=tl.Tensor["N", tl.i32], other=tl.Tensor["N", tl.i64]
+):
+    for n in tl.grid("N"):
+        exact[n] = tl.cast(tl.maximum(x[n], 0.0), tl.i8)
+        sums[n] = y[n] + tl.cast(x[n] * 3.0, tl.i32) - tl.cast(tl.exp(x[n]), tl.i32)
+        other[n] = y[n] * 2
+
+
+def test_a_float_beside_a_boundary_makes_the_next_integer():
+    """Of halves times a scale, divided by it, f32 makes halves, and float64 what lies beside them."""
+    scale = (0.1 + np.arange(64) / 70).astype(np.float32)
+    x = np.repeat(3 * scale[:, None], 256, axis=1)
+    x[:, 7] = (np.arange(64) % 15 + 0.5) * scale
+    want = quantised.interpret(x, scale, exact=True)
+    got = quantised(x, scale)
+    call = quantised.bind(x, scale)
+    (found,) = compare(call.kernel, call.dims, {"out": got}, {"out": want})
+    assert (found.error, found.bound, found.holds) == (1.0, 1.0, True)
+
+
+@pytest.mark.parametrize(("off", "elements"), [(2, 1), (1, 40), (8, 1)])
+def test_a_wrong_quantiser_is_wrong(off, elements):
+    x, scale = np.random.default_rng(0).random((4, 256), np.float32), np.full(4, 0.1, np.float32)
+    want = quantised.interpret(x, scale, exact=True)
+    call = quantised.bind(x, scale)
+    wrong = want.astype(np.uint8)
+    wrong.flat[:elements] = (wrong.flat[:elements] + off) % 16
+    packed = wrong[..., ::2] | wrong[..., 1::2] << 4
+    (found,) = compare(call.kernel, call.dims, {"out": packed}, {"out": want})
+    assert not found.holds
+
+
+def test_how_far_integers_may_be_off():
+    call = halves.bind(np.zeros(4, np.float32), np.zeros(4, np.int32))
+    found = {t: tolerance(call.kernel, call.dims, t, np.ones(4)) for t in (tl.i8, tl.i32, tl.i64)}
+    assert found == {tl.i8: 0.0, tl.i32: 2.0, tl.i64: 0.0}
