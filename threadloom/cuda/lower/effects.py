@@ -157,12 +157,14 @@ class Memory:
     def _flow(self, ops: Iterable[Op]) -> bool:
         changed = False
         for op in ops:
+            if type(op) is Leaf:  # most are
+                if op.result is not None and _holds_pointer(op.result.type):
+                    changed |= self._add(op.result, self._leaf_roots(op))
+                continue
             match op:
                 case Alloca(result=result):
                     self.allocas[result.name] = op
                     changed |= self._add(result, frozenset({Root(RootKind.ALLOCA, result.name)}))
-                case Leaf(result=Value() as result) if _holds_pointer(result.type):
-                    changed |= self._add(result, self._leaf_roots(op))
                 case For(inits=inits, args=args, body=body, results=results):
                     changed |= self._join(args, inits) | self._join(args, last_values(body)) | self._join(results, args)
                 case While(before=Block(before_ops), after=after):

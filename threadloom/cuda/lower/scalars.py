@@ -19,6 +19,7 @@ loop-invariant motion (DESIGN.md, "CUDA on the CPU", 3), in which only *earlier*
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from threadloom.cuda.lower.effects import Access, Memory, RootKind, conflict, is_pure, orders_memory
 from threadloom.cuda.lower.runtime_calls import is_report
@@ -41,12 +42,25 @@ from threadloom.par.ops import (
 from threadloom.par.walk import regions, results
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What of an operation, with its regions, no sweep changes; of one with meetings inside only that."""
+
+    meets: bool
+    orders: bool = False
+    accesses: tuple[Access, ...] = ()
+    writes: tuple[Access, ...] = ()
+    free: frozenset[str] = frozenset()
+    harmless: bool = False
+
+
 class Scalars:
     """Names of values of `parallel`'s body that are *not* scalar, by a monotone sweep to the fixpoint."""
 
     def __init__(self, parallel: Parallel, memory: Memory, uniformity: Uniformity):
         self._level, self._memory, self._uniformity = parallel.level, memory, uniformity
         self._per_item = {iv.name for iv in parallel.ivs}
+        self._facts: dict[int, _Facts] = {}  # by identity: `parallel` keeps its operations alive
         while self._region(parallel.body.ops):
             pass
 
@@ -67,32 +81,50 @@ class Scalars:
         earlier: list[Access] = []  # writes of this interval so far
         self._ordered = False  # an atomic or a fence has run: loads stay behind it
         for op in ops:
-            if contains_meeting(op, self._level):
+            facts = self._facts_of(op)
+            if facts.meets:
                 earlier = []
                 self._ordered = False
                 changed |= self._meeting(op)
                 self._ordered = False
                 continue
-            if not self._runs_once(op, earlier):
-                changed |= any([self._mark(value) for value in results(op)])
-            self._ordered |= any(orders_memory(inner) for inner in walk((op,)))
-            earlier += [access for access in self._memory.accesses((op,)) if access.writes]
+            unknown = [value for value in results(op) if value.name not in self._per_item]
+            if unknown and not self._runs_once(facts, earlier):
+                changed |= self._all(unknown)
+            self._ordered |= facts.orders
+            earlier += facts.writes
         return changed
+
+    def _facts_of(self, op: Op) -> _Facts:
+        known = self._facts.get(id(op))
+        if known is None:
+            if contains_meeting(op, self._level):
+                known = _Facts(True)
+            else:
+                accesses = tuple(self._memory.accesses((op,)))
+                known = _Facts(
+                    False,
+                    any(orders_memory(inner) for inner in walk((op,))),
+                    accesses,
+                    tuple(access for access in accesses if access.writes),
+                    frozenset(free_values((op,))),
+                    all(self._harmless(inner) for inner in walk((op,))),
+                )
+            self._facts[id(op)] = known
+        return known
 
     def _mark(self, value: Value) -> bool:
         new = value.name not in self._per_item
         self._per_item.add(value.name)
         return new
 
-    def _runs_once(self, op: Op, earlier: list[Access]) -> bool:
-        if any(not self.is_scalar(value) for value in free_values((op,)).values()):
+    def _runs_once(self, facts: _Facts, earlier: list[Access]) -> bool:
+        if not facts.harmless or not self._per_item.isdisjoint(facts.free):
             return False
-        if not all(self._harmless(inner) for inner in walk((op,))):
+        constant = all(root.kind is RootKind.CONSTANT for access in facts.accesses for root in access.roots)
+        if self._ordered and not constant:
             return False
-        accesses = list(self._memory.accesses((op,)))
-        if self._ordered and any(root.kind is not RootKind.CONSTANT for access in accesses for root in access.roots):
-            return False
-        return not any(conflict(access, write) for access in accesses for write in earlier)
+        return not any(conflict(access, write) for access in facts.accesses for write in earlier)
 
     def _harmless(self, op: Op) -> bool:
         match op:

@@ -55,9 +55,12 @@ class Uniformity:
         """One sweep; True where it found a new varying value."""
         changed = False
         for op in ops:
+            if type(op) is Leaf:  # most are
+                result = op.result
+                if result is not None and result.name not in self._varying and self._leaf_varies(op):
+                    changed |= self._mark(result)
+                continue
             match op:
-                case Leaf(result=Value() as result):
-                    changed |= self._leaf_varies(op) and self._mark(result)
                 case Alloca(result=result):
                     changed |= self._mark(result)
                 case Parallel(ivs=ivs, body=body):
