@@ -97,21 +97,23 @@ def problem(pair: Pair) -> tuple[str, str, tuple[str, ...]]:
 
 
 def time_all(built: Path, pairs: Sequence[Pair], counts: Sequence[int], seconds: float) -> list[Scaling]:
-    """Rounds over all of `pairs` until `seconds` are over: ours first, then the twins at the ends of `counts`, ours again,
-    then the rest, so that what matters most is there whenever time runs out."""
+    """Rounds over all of `pairs` until `seconds` are over: ours first, then the twins at the ends of `counts`, ours
+    again, then the rest, so that what matters most is there whenever time runs out."""
     end = time.monotonic() + seconds
     for pair in pairs:
         rodinia_data.provide(built / "data", built / "nowhere", problem(pair)[2])
     all_ = [Scaling(pair) for pair in pairs]
     took: dict[tuple[str, str, int], float] = {}
+    failed: set[tuple[str, str, int]] = set()
     while True:
         idle = True
         for one in _order(all_, counts):
             left = end - time.monotonic()
-            if one.side in one.found.causes or took.get(one.key, 0.0) * 1.2 > left or left <= 0:
+            if one.key in failed or took.get(one.key, 0.0) * 1.2 > left or left <= 0:
                 continue
             start = time.monotonic()
-            _time(one, built)
+            if not _time(one, built):
+                failed.add(one.key)
             took[one.key], idle = time.monotonic() - start, False
         if idle:
             return all_
@@ -126,13 +128,14 @@ def _order(all_: Sequence[Scaling], counts: Sequence[int]) -> Iterator[Run]:
                 yield from (Run(found, side, threads) for threads in which)
 
 
-def _time(one: Run, built: Path) -> None:
+def _time(one: Run, built: Path) -> bool:
+    """Whether it ran."""
     ours, twin, _ = problem(one.found.pair)
     pair = one.found.pair
     folder = built / "cuda" / pair.cuda if one.side == OURS else built / _TWINS[one.side] / pair.openmp
     if not (folder / "program").exists():
         one.found.causes[one.side] = "not built"
-        return
+        return False
     written = folder / _WRITTEN
     written.unlink(missing_ok=True)
     command = ours if one.side == OURS else twin.format(threads=one.threads)
@@ -141,10 +144,11 @@ def _time(one: Run, built: Path) -> None:
     if outcome.stopped or outcome.status < 0 or not written.exists():
         shown = f"over its limit of {outcome.stopped} with {one.threads}" if outcome.stopped else ""
         one.found.causes[one.side] = shown or outcome.output.strip().rpartition("\n")[2] or "does not run"
-        return
+        return False
     record = json.loads(written.read_text())
     seconds = record["span_s"] - record.get("copies_in_span_s", 0.0)
     one.found.kernel_s.setdefault(one.side, {}).setdefault(one.threads, []).append(seconds)
+    return True
 
 
 def _variables(one: Run, built: Path, written: Path) -> dict[str, str]:
