@@ -60,6 +60,18 @@ def test_an_extent_among_the_subscripts_of_a_gather():
 
 
 @tl.kernel
+def scattered(x: tl.Tensor["M", "N", tl.f32], y: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        tl.atomic_add(out[tl.cast(x[m, n] * 7, tl.i32), n], tl.where(n < tl.dim("N") - 1, y[m, n], 0.0))
+
+
+def test_extents_and_numbers_in_elementwise_code_and_in_indices_of_a_store():
+    x = np.zeros((64, 64), np.float32)
+    compiled(scattered.bind(x, x))
+    nvrtc.compile_source(generated(scattered.bind(x, x)).text, "sm_80")
+
+
+@tl.kernel
 def masked_twice(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
     for m, n in tl.grid("M", "N"):
         below = n <= m

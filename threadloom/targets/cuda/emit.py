@@ -19,13 +19,12 @@ from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.dot import descriptor_base, descriptor_name, worker_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.homes import Homes
-from threadloom.targets.cuda.issue import emit_ready_scalars
+from threadloom.targets.cuda.issue import emit_ready_scalars, launch_scalars
 from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name, staging_name
-from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.nvrtc import functions_of
 from threadloom.targets.cuda.places import Places
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.section import RoleEmitter
 from threadloom.targets.cuda.unsupported import located
 from threadloom.targets.cuda.wgmma import wrapper
@@ -307,8 +306,7 @@ def _role_code(plan: KernelPlan, role: Role, factor_room_bytes: int) -> RoleCode
     scope = Scope(
         w, names=taken_names(plan), rounds=plan.rounds, unrounded=plan.stored_only, factor_room_bytes=factor_room_bytes
     )
-    for s in plan.program.graph.kernel.scalars:
-        scope.registers[s.name] = Registers(identifier(s.name), s.dtype, uniform(), scalar=True)
+    scope.registers |= launch_scalars(plan, scope.team.warps)
     names = []
     for b in plan.program.buffers:
         if b.layout == "staging" and b.role in ("", role.name):

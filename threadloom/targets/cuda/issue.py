@@ -14,6 +14,7 @@ from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import Layout, uniform
+from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.operands import operands, subscript_values
 from threadloom.targets.cuda.registers import InShared, Registers
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
@@ -25,6 +26,7 @@ from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
 
 if TYPE_CHECKING:
+    from threadloom.targets.cuda.kernel_plan import KernelPlan
     from threadloom.targets.cuda.section import RoleEmitter
 
 STORES = tile.Store | tile.AtomicAdd
@@ -131,12 +133,9 @@ def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
     """Compute what a load or a store makes for itself: indices, and values of positions alone."""
     known, access = e.scope.registers, tile.Load | STORES
     own = tuple(o for o in task.ops if not isinstance(o, access) and (o.result.type.axes or o.result.name not in known))
-    for op in own:
-        if isinstance(op, tile.DimSize):
-            _define_scalar(e, op)
-    own = tuple(o for o in own if not isinstance(o, tile.DimSize))
     if own:
-        vector.emit_vector(e.scope, own, e.plan.layouts, frozenset(wanted))
+        rank_0 = {o.result.name: uniform(e.scope.team.warps) for o in own if not o.result.type.axes}
+        vector.emit_vector(e.scope, own, rank_0 | e.plan.layouts, frozenset(wanted))
 
 
 def slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
@@ -287,6 +286,20 @@ def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
 # ---------------------------------------------------------------- scalars
 
 
+def launch_scalars(plan: KernelPlan, warps: int) -> dict[str, Registers]:
+    """What every thread knows from the launch: the kernel's scalars and the extents that its code reads."""
+    known = {
+        s.name: Registers(identifier(s.name), s.dtype, uniform(warps), scalar=True)
+        for s in plan.program.graph.kernel.scalars
+    }
+    ops = (op for task in plan.tasks.values() for op in task.ops)
+    return known | {op.result.name: _extent(op, warps) for op in ops if isinstance(op, tile.DimSize)}
+
+
+def _extent(op: tile.DimSize, warps: int) -> Registers:
+    return Registers(copy.dim_name(op.dim), op.result.type.dtype, uniform(warps), scalar=True)
+
+
 def emit_scalars(e: RoleEmitter, loop: int) -> dict[str, Registers]:
     """Rank-0 code of `loop`'s body for the instance whose places are current; what it made."""
     before = dict(e.scope.registers)
@@ -353,7 +366,6 @@ def _define_scalar(e: RoleEmitter, op: tile.Op) -> None:
         case tile.Load():
             _load_scalar(e, op)
         case tile.DimSize():
-            name = copy.dim_name(op.dim)
-            e.scope.registers[op.result.name] = Registers(name, op.result.type.dtype, uniform(), scalar=True)
+            e.scope.registers[op.result.name] = _extent(op, e.scope.team.warps)
         case _:
             vector.emit_vector(e.scope, (op,), {op.result.name: uniform()}, frozenset({op.result.name}))

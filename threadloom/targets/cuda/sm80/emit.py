@@ -21,11 +21,10 @@ from threadloom.targets.cuda.emit import (
     taken_names,
 )  # fmt: skip
 from threadloom.targets.cuda.homes import Homes
-from threadloom.targets.cuda.issue import emit_ready_scalars
-from threadloom.targets.cuda.layout import uniform
+from threadloom.targets.cuda.issue import emit_ready_scalars, launch_scalars
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.places import Places
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.sm80.plan import AmperePlan
 from threadloom.targets.cuda.sm80.section import WorkerEmitter
 from threadloom.targets.cuda.unsupported import located, no_code
@@ -74,8 +73,7 @@ def _emit_body(w: Writer, plan: AmperePlan, role: Role) -> int:
     w.line("constexpr i32 worker = 0;")
     w.line("const i32 warp_in_group = warp_index(), lane = lane_index();")
     scope = Scope(w, names=taken_names(plan), team=plan.team)
-    for s in plan.program.graph.kernel.scalars:
-        scope.registers[s.name] = Registers(identifier(s.name), s.dtype, uniform(plan.team.warps), scalar=True)
+    scope.registers |= launch_scalars(plan, plan.team.warps)
     places = Places(plan, scope, worker=True)
     places.declare_grid(plan.loop(0))
     if plan.timeline:
