@@ -6,6 +6,7 @@ import math
 
 from threadloom.sched.candidate import Candidate, Context
 from threadloom.sched.inter import grid_axes
+from threadloom.sched.parts_in_turn import loop_of_turns
 from threadloom.sched.placement import LOADS, STORES
 from threadloom.sched.sizes import dim_extent
 from threadloom.task.ops import Method
@@ -22,6 +23,8 @@ def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...
     if context.granularity:
         decisions.append(("granularity", context.granularity))
     decisions.append(("schedule", "dynamic" if made.grid.uneven else "static"))
+    if device.arch != "cpu" and (loop := loop_of_turns(graph, made.partition)) is not None:
+        decisions.append(("parts_in_turn", str(loop)))
     if rows := device.fact("register_rows"):
         decisions.append(("register_rows", str(rows)))
         decisions.append(("register_vectors", str(device.fact("register_vectors"))))

@@ -138,11 +138,24 @@ def _flush_matched(
     with w.block(f"if ({test})"):
         _versions(scope, layout, left_to_do(group, splits, needed), layouts, needed, inside)
     scope.factors, scope.joined = {}, {}
-    outside = dict(scope.registers)
+    outside, read = dict(scope.registers), _exchanged(scope, splits, feeding, shares)
     with w.block("else"):
         flush(scope, feeding, layouts, read_by(tuple(group)), dying)
         _write_loop(scope, layout, group, layouts, needed)
+        if read:
+            w.line("fence_to_async();  // what was read here has left shared memory, as it has for the exchange above")
+    scope.consumed |= read
     scope.registers = outside
+
+
+def _exchanged(
+    scope: Scope, splits: list[Split], feeding: list[Elementwise], shares: dict[str, tuple[str, Layout]]
+) -> set[str]:
+    """Values in shared memory that went into factors which lanes exchanged there: they have been read for certain."""
+    if not shares or not scope.factor_bytes or not scope.team.proxies:
+        return set()
+    read = {v.name for v in (*(v for one in splits for v in one.of_b), *(v for op in feeding for v in operands(op)))}
+    return {name for name in read if name in scope.in_shared and name not in scope.registers}
 
 
 def _splits(

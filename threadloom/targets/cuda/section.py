@@ -18,6 +18,7 @@ from threadloom.targets.cuda import issue
 from threadloom.targets.cuda.begin_ahead import begin_next, begin_next_tile, begins_ahead, end_of_tile
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.parts_in_turn import parts_in_turn
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.unsupported import no_code
@@ -251,7 +252,8 @@ class RoleEmitter:
         outside, names = dict(self.scope.registers), set(self.scope.names)
         for stage, instance in instances.items():
             self.places.enter_instance(loop, instance, stage)
-        self.pass_over(loop, section, set(instances), guards or {}, begun, begins)
+        with parts_in_turn(self, loop, next(iter(instances.values()))):
+            self.pass_over(loop, section, set(instances), guards or {}, begun, begins)
         self.scope.registers = outside
         self.scope.names.clear()
         self.scope.names.update(names)
@@ -335,6 +337,7 @@ class RoleEmitter:
     def _instruction(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...]) -> None:
         match instr:
             case Issue():
+                self.scope.consumed.clear()
                 issue.emit_issue(self, loop, instr, instrs)
                 self.settled = False
             case Wait():
@@ -408,7 +411,8 @@ class RoleEmitter:
                 w.line(f"barrier_arrive({entry});  // {why}")
             return
         by_threads = self.plan.read_by_threads(instr.reason.src)
-        if by_threads and instr.reason.why is Why.SLOT_FREE and self.plan.filled_by_copies(instr.reason.buffer):
+        freed = by_threads and instr.reason.why is Why.SLOT_FREE and self.plan.filled_by_copies(instr.reason.buffer)
+        if freed and not (buffer is not None and buffer.tile in map(self.plan.tiles.of, self.scope.consumed)):
             self.settle("what was read has left shared memory before a copy comes there")
         if by_threads or self.role.kind == "producer":
             w.line("__syncwarp();")
