@@ -152,7 +152,7 @@ def _exchanged(
     scope: Scope, splits: list[Split], feeding: list[Elementwise], shares: dict[str, tuple[str, Layout]]
 ) -> set[str]:
     """Values in shared memory that went into factors which lanes exchanged there: they have been read for certain."""
-    if not shares or not scope.factor_bytes or not scope.team.proxies:
+    if not shares or not scope.exchanged or not scope.team.proxies:
         return set()
     read = {v.name for v in (*(v for one in splits for v in one.of_b), *(v for op in feeding for v in operands(op)))}
     return {name for name in read if name in scope.in_shared and name not in scope.registers}

@@ -178,6 +178,7 @@ def emit_factors(
     vectors known to be zero or near one (or infinite or NaN, and the product then is so in any order). Returns the C
     name of the test's result (the same in all threads of a warp) and, by the exponential's name, its factors."""
     w, test = scope.writer, scope.fresh("in_range")
+    scope.exchanged = False
     w.line(f"bool {test} = true;  // exponentials as products of two factors, where neither can overflow")
     found: dict[str, Pair] = {}
     for one in splits:
@@ -247,7 +248,7 @@ def _exchange(scope: Scope, spread: Spread, name: str, own: str, registers: int)
         with w.block(f"for (int q = 0; q < {registers}; q++)"):
             w.line(f"{name}[q] = __shfl_sync(0xffffffffu, {own}[q % {spread.own}], {spread.source('q')});")
         return
-    scope.factor_bytes = max(scope.factor_bytes, spread.warp_bytes)
+    scope.factor_bytes, scope.exchanged = max(scope.factor_bytes, spread.warp_bytes), True
     place = scope.fresh("exchange")
     w.line(f"const u32 {place} = smem_factors + (worker * {scope.team.warps} + warp_in_group) * factor_bytes")
     w.line(f"  + lane % {spread.place} * {4 * spread.row};")

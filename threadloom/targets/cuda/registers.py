@@ -84,6 +84,7 @@ class Scope:
     converted_bytes: int = 0  # of a worker, through which values go from one layout to another
     factor_room_bytes: int = 0  # of shared memory that a warp may have for the exchange of factors, and what it takes
     factor_bytes: int = 0
+    exchanged: bool = False  # the factors written last were exchanged in shared memory
     consumed: set[str] = field(default_factory=set)  # values in shared memory whose reads the task has waited for
 
     def assumes(self, condition: str) -> bool:
