@@ -9,10 +9,11 @@ from contextlib import chdir
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from threadloom.bench import plot
-from threadloom.bench.suites import ablation, pocl, rodinia_data, scaling
+from threadloom.bench.suites import ablation, pocl, results, rodinia_data, scaling
 from threadloom.bench.suites.ablation import ALL, NONE, Ablation, Variant, switches
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
 from threadloom.cli import UsageError, bench_ablation
@@ -167,3 +168,44 @@ def test_pairs_that_are_measured_larger_exist() -> None:
     for pair in PAIRS:
         _, twin, inputs = scaling.problem(pair)
         assert twin.format(threads=3) != "" and all(name in rodinia_data.MAKERS for name in inputs)
+
+
+# ---------------------------------------------------------------- results of two builds
+
+
+def _copies(array: np.ndarray) -> list:
+    words = np.frombuffer(array.tobytes(), np.uint64)
+    return [[array.nbytes, "".join(f"{word:016x}" for word in words)]]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_results_may_differ_by_rounding(kind: type) -> None:
+    values = np.linspace(-3, 5, 16).astype(kind)
+    assert results.differ(_copies(values), _copies(values)) == ""
+    assert results.differ(_copies(values * kind(1.0002)), _copies(values)) == ""
+    other = values.copy()
+    other[3] *= 1.01
+    assert results.differ(_copies(other), _copies(values)) != ""
+    other[3] = np.nan
+    assert results.differ(_copies(other), _copies(values)) != ""
+
+
+def test_whole_numbers_must_be_equal() -> None:
+    values = np.arange(1000, 1016, dtype=np.int32)
+    assert results.differ(_copies(values), _copies(values)) == ""
+    assert results.differ(_copies(values + np.int32(1)), _copies(values)) != ""
+    assert results.differ([*_copies(values), [8, "0" * 16]], _copies(values)) != ""
+
+
+def test_a_build_with_other_results_is_not_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right, wrong = _copies(np.ones(4, np.float32)), _copies(np.zeros(4, np.float32))
+
+    def run(pair: Pair, folder: Path, program: str, variables: dict) -> dict:
+        return {"span_s": 2.0, "copies_in_span_s": 0.5, "results": wrong if program.endswith(".b") else right}
+
+    monkeypatch.setattr(ablation, "profiled", run)
+    found = _measured()
+    ablation.time_variants(found, tmp_path, 1)
+    assert "other results" in found.variants["without a"].cause  # digest b
+    assert found.worth_last("a") is None
+    assert found.variants[NONE].cause == "" and found.variants[NONE].kernel_s[-1] == 1.5

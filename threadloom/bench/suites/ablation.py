@@ -14,13 +14,13 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadloom.bench.suites import rodinia_data
+from threadloom.bench.suites import results, rodinia_data
 from threadloom.bench.suites.driver import environment, version
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.program import build_cause
@@ -46,6 +46,7 @@ class Variant:
     digest: str
     kernel_s: list[float] = field(default_factory=list)
     cause: str = ""
+    results: list = field(default_factory=list)  # what its last run copied to the host, as in results.py
 
     @property
     def time_s(self) -> float | None:
@@ -223,18 +224,37 @@ def time_variants(ablation: Ablation, scratch: Path, rounds: int) -> None:
     for _ in range(rounds):
         for variant in first.values():
             if not variant.cause:
-                seconds = kernel_seconds(ablation.pair, folder, f"./program.{variant.digest}", {})
-                if seconds is None:
+                measured = profiled(ablation.pair, folder, f"./program.{variant.digest}", {})
+                if measured is None:
                     variant.cause = "does not run"
                 else:
-                    variant.kernel_s.append(seconds)
+                    variant.kernel_s.append(_kernel_s(measured))
+                    variant.results = measured.get("results", [])
+    _compare(first[ablation.variants[NONE].digest], first.values())
     for variant in ablation.variants.values():
         same = first[variant.digest]
         variant.kernel_s, variant.cause = same.kernel_s, variant.cause or same.cause
 
 
+def _compare(plain: Variant, others: Iterable[Variant]) -> None:
+    """A build that gives other results than the one without any pass is not timed: it counts as failed."""
+    for variant in others:
+        if not plain.cause and not variant.cause and (wrong := results.differ(variant.results, plain.results)):
+            variant.cause = f"other results than with no pass: {wrong}"
+
+
 def kernel_seconds(pair: Pair, folder: Path, program: str, variables: Mapping[str, str]) -> float | None:
     """From the first launch to the end of the last kernel, copies left out; None where the program fails."""
+    measured = profiled(pair, folder, program, variables)
+    return None if measured is None else _kernel_s(measured)
+
+
+def _kernel_s(record: dict) -> float:
+    return record["span_s"] - record["copies_in_span_s"]
+
+
+def profiled(pair: Pair, folder: Path, program: str, variables: Mapping[str, str]) -> dict | None:
+    """What LOOM_PROFILE tells of one run; None where the program fails."""
     times = folder / "times.json"
     times.unlink(missing_ok=True)
     command = "exec " + pair.run.replace("./program", program, 1)
@@ -242,8 +262,7 @@ def kernel_seconds(pair: Pair, folder: Path, program: str, variables: Mapping[st
     outcome = run(["sh", "-c", command], folder, _LIMITS, shown)
     if outcome.stopped or outcome.status < 0 or not times.exists():
         return None
-    record = json.loads(times.read_text())
-    return record["span_s"] - record["copies_in_span_s"]
+    return json.loads(times.read_text())
 
 
 # ---------------------------------------------------------------- scaling

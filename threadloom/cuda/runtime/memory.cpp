@@ -231,6 +231,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (bytes && (!to || !from)) return failed(cudaErrorInvalidValue);
   return copy_in_order(stream, to, from, [=] {
     if (bytes) memmove(to, from, bytes);
+    if (profiling() && kind == cudaMemcpyDeviceToHost) profile_result(to, bytes);
   });
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) { return cudaMemcpyAsync(to, from, bytes, kind, nullptr); }

@@ -1,8 +1,14 @@
-// LOOM_PROFILE=FILE: at its end a program writes how often each kernel ran and for how long, as JSON.
+// LOOM_PROFILE=FILE: at its end a program writes how often each kernel ran and for how long, as JSON, and of its last
+// copies to the host the size and a few words, evenly spaced.
 #include "profile.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <map>
+#include <vector>
 
 #include "runtime.h"
 
@@ -12,7 +18,13 @@ struct Total {
   long long calls = 0;
   double seconds = 0;
 };
+struct Copied {
+  size_t bytes;
+  std::vector<uint64_t> words;
+};
+constexpr size_t most_results = 256, most_words = 32;
 struct Profile {
+  std::deque<Copied> results;
   std::mutex mutex;
   std::map<std::string, Total> kernels;
   Clock::time_point first, last;
@@ -37,6 +49,14 @@ void write() {
   const char* between = "";
   for (auto& [name, total] : all.kernels) {
     fprintf(out, "%s\n {\"name\": \"%s\", \"calls\": %lld, \"seconds\": %.9f}", between, name.c_str(), total.calls, total.seconds);
+    between = ",";
+  }
+  fprintf(out, "], \"results\": [");
+  between = "";
+  for (auto& [bytes, words] : all.results) {
+    fprintf(out, "%s\n [%zu, \"", between, bytes);
+    for (uint64_t word : words) fprintf(out, "%016llx", (unsigned long long)word);
+    fprintf(out, "\"]");
     between = ",";
   }
   fprintf(out, "]}\n");
@@ -67,6 +87,21 @@ void profile_end() {
   Profile& all = profile();
   std::lock_guard<std::mutex> guard(all.mutex);
   all.last = Clock::now();
+}
+
+void profile_result(const void* p, size_t bytes) {
+  Copied copied{bytes, {}};
+  size_t count = (bytes + 7) / 8, taken = std::min(count, most_words);
+  for (size_t i = 0; i < taken; ++i) {
+    size_t at = taken < 2 ? 0 : i * (count - 1) / (taken - 1) * 8;
+    uint64_t word = 0;
+    memcpy(&word, (const char*)p + at, std::min<size_t>(8, bytes - at));
+    copied.words.push_back(word);
+  }
+  Profile& all = profile();
+  std::lock_guard<std::mutex> guard(all.mutex);
+  if (all.results.size() == most_results) all.results.pop_front();
+  all.results.push_back(std::move(copied));
 }
 
 void profile_copy(Clock::time_point start) {

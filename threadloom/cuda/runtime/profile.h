@@ -9,6 +9,7 @@ bool profiling();
 void profile_kernel(const char* name, Clock::time_point start);
 void profile_copy(Clock::time_point start);
 void profile_end();  // all kernels so far have ended
+void profile_result(const void* p, size_t bytes);  // what the host got, so that two builds can be compared
 
 // Runs `work`, a copy or a fill of memory.
 template <class F> void timed_copy(const F& work) {
