@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from threadloom.cuda import clang, precompiled
+from threadloom.cuda.nvcc_options import NO_INPUT
 from threadloom.errors import CompileError, slug
 from threadloom.source import Loc
 
@@ -91,6 +92,8 @@ def _openmp_header() -> list[str]:
 
 def compile_source(path: str, options: SourceOptions) -> FrontIr:
     """Run clang's two passes over the CUDA file `path`; errors in the source are CompileErrors with its place."""
+    if not (Path(options.cwd or "") / path).is_file():
+        raise CompileError(NO_INPUT, f"{path}: no such file")
     common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
     contract = () if options.contract else ("-ffp-contract=off",)
     with clang_readable(path) as (source, include):

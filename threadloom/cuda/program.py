@@ -239,7 +239,8 @@ def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], name
 
         stubs = host_stubs.find_stubs(ir.host)
         kernels, variables = tuple(stub.kernel for stub in stubs), link_host.shadow_names(ir.host)
-        unit = compile_unit.lower_unit(compile_unit.raise_device([ir.device], kernels, variables), stubs)
+        with compile_unit.uncollected():
+            unit = compile_unit.lower_unit(compile_unit.raise_device([ir.device], kernels, variables), stubs)
         return replace(_emitted(unit, ir, stubs, own_variables), files=_included(dependencies, folder))
 
 

@@ -154,8 +154,9 @@ def link_device(parts: list[DevicePart], options: UnitOptions, dump: Dump = no_d
     """One object with the kernels of all `parts`."""
     stubs = {stub.kernel: stub for part in parts for stub in part.stubs}
     known = frozenset(name for part in parts for name in part.variables)
-    raised = compile_unit.raise_device([part.device for part in parts], tuple(stubs), known, dump)
-    unit = compile_unit.lower_unit(raised, tuple(stubs.values()), dump, options.check, options.without)
+    with compile_unit.uncollected():
+        raised = compile_unit.raise_device([part.device for part in parts], tuple(stubs), known, dump)
+        unit = compile_unit.lower_unit(raised, tuple(stubs.values()), dump, options.check, options.without)
     shared = tuple(v for v in unit.lowered.globals if v.name in known)
     text = compile_unit.device_text(unit, shared, (), options, dump)
     marker = f'@loom.linked = private constant [1 x i8] c"1", section "{LINKED_SECTION}"\n'
