@@ -8,7 +8,11 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path` so that a reader, or a full disk, never sees half of it."""
+    """Write `text` to `path` so that a reader, or a full disk, never sees half of it. What is no file (/dev/null, a
+    pipe) is written to as it is: a renamed file would take its place."""
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

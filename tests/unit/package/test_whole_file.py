@@ -42,3 +42,16 @@ def test_a_write_that_fails_names_its_file(tmp_path):
 def test_a_folder_that_takes_no_file_is_said_by_the_files_name():
     with pytest.raises(OSError, match=r"/proc/b\.txt'"):
         write_whole(Path("/proc/b.txt"), "text")
+
+
+def test_what_is_no_file_is_written_to_and_stays(tmp_path):
+    """As root a renamed file took the place of /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "text\n")
+        assert os.read(reader, 100) == b"text\n"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and [p.name for p in tmp_path.iterdir()] == ["pipe"]
