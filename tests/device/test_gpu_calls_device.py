@@ -177,18 +177,23 @@ def test_a_repeated_launch_takes_less_than_10_us():
     """Or less than PyTorch's own operator, on hosts where that takes longer."""
     x, a = normal(64, 128), normal(128, 128)
     out, c = torch.empty_like(x), torch.empty_like(a)
-    found = {
-        "scaled, output given": host_us(lambda: scaled(x, 2.0, out=out)),
-        "scaled, output made": host_us(lambda: scaled(x, 2.0)),
-        "product, output given": host_us(lambda: product(a, a, out=c)),
-        "product, output made": host_us(lambda: product(a, a)),
+    ours = {
+        "scaled, output given": lambda: scaled(x, 2.0, out=out),
+        "scaled, output made": lambda: scaled(x, 2.0),
+        "product, output given": lambda: product(a, a, out=c),
+        "product, output made": lambda: product(a, a),
     }
-    peers = {
-        "scaled, output given": host_us(lambda: torch.mul(x, 2.0, out=out)),
-        "scaled, output made": host_us(lambda: torch.mul(x, 2.0)),
-        "product, output given": host_us(lambda: torch.mm(a, a, out=c)),
-        "product, output made": host_us(lambda: torch.mm(a, a)),
+    theirs = {
+        "scaled, output given": lambda: torch.mul(x, 2.0, out=out),
+        "scaled, output made": lambda: torch.mul(x, 2.0),
+        "product, output given": lambda: torch.mm(a, a, out=c),
+        "product, output made": lambda: torch.mm(a, a),
     }
+    found, peers = dict.fromkeys(ours, float("inf")), dict.fromkeys(ours, float("inf"))
+    for _ in range(3):  # in turn: the first ones find a processor that is not up to its clock
+        for name in ours:
+            found[name] = min(found[name], host_us(ours[name]))
+            peers[name] = min(peers[name], host_us(theirs[name]))
     table = {name: (round(us, 2), round(peers[name], 2)) for name, us in found.items()}
     print("us, ours and torch's:", table)
     assert all(us < max(10, peers[name]) for name, us in found.items()), table
