@@ -182,19 +182,20 @@ template <class Group, class Label> LOOM_DEVICE coalesced_group labeled_partitio
   return coalesced_group(__match_any_sync(group.__loom_mask(), label));
 }
 
-/* The base class of old code, for functions that take any group. */
+/* The base class of old code, for functions that take any group. Whether it is the block is a field of its own, and no
+   mask of 0: it is a constant once all is inlined, and no barrier of the block is left where a tile's is meant. */
 class thread_group {
  public:
-  __device__ thread_group(const thread_block&) : mask_(0) {}
-  __device__ thread_group(const coalesced_group& group) : mask_(group.__loom_mask()) {}
-  template <unsigned Size, class Parent> __device__ thread_group(const thread_block_tile<Size, Parent>& tile) : mask_(tile.__loom_mask()) {}
-  __device__ void sync() const { if (mask_) __syncwarp(mask_); else __syncthreads(); }
-  __device__ unsigned size() const { return mask_ ? (unsigned)__popc(mask_) : thread_block().size(); }
+  __device__ thread_group(const thread_block&) : mask_(0), block_(1) {}
+  __device__ thread_group(const coalesced_group& group) : mask_(group.__loom_mask()), block_(0) {}
+  template <unsigned Size, class Parent> __device__ thread_group(const thread_block_tile<Size, Parent>& tile) : mask_(tile.__loom_mask()), block_(0) {}
+  __device__ void sync() const { if (block_) __syncthreads(); else __syncwarp((unsigned)mask_); }
+  __device__ unsigned size() const { return block_ ? thread_block().size() : (unsigned)__popc((unsigned)mask_); }
   __device__ unsigned num_threads() const { return size(); }
-  __device__ unsigned thread_rank() const { return mask_ ? coalesced_group(mask_).thread_rank() : __loom_block_rank(); }
+  __device__ unsigned thread_rank() const { return block_ ? __loom_block_rank() : coalesced_group((unsigned)mask_).thread_rank(); }
 
  private:
-  unsigned mask_;
+  unsigned long long mask_, block_;  /* a word each: passed by value they stay apart */
 };
 LOOM_DEVICE thread_group tiled_partition(const thread_group&, unsigned size) { return thread_group(tiled_partition(thread_block(), size)); }
 
