@@ -44,8 +44,9 @@ def main() -> None:
     parser.add_argument("--tiles", default="")
     args = parser.parse_args()
     case = next(c for op in args.ops.split(",") for c in OPS[op]() if c.repeats and re.search(args.only, c.label))
-    only = find_partition(case.kernel, case.dims, args.tiles) if args.tiles else None
-    program = plan(case.kernel, case.dims, "h200", only=only).best
+    h200 = device("h200")
+    only = find_partition(case.kernel, case.dims, args.tiles, h200) if args.tiles else None
+    program = plan(case.kernel, case.dims, h200, only=only).best
     facts = {p.name: facts_of(p, device_tensor(case.sets[0][p.name])) for p in case.kernel.tensors}
     made = compile_program(program, facts, case.dims, timeline=RECORDS)
     for _ in range(3):
