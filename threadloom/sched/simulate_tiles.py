@@ -23,7 +23,8 @@ from threadloom.sched.adversaries import Adversary, adversaries
 from threadloom.sched.check_trips import repeats
 from threadloom.sched.ops import Issue, SProgram
 from threadloom.sched.semantics import Places, TaskInstance, Trips
-from threadloom.sched.simulate_values import ALL, Cells, Content, Outcome, Simulation
+from threadloom.sched.simulate_values import Outcome, Simulation
+from threadloom.sched.simulated_state import ALL, Cells, Content
 from threadloom.task.interp import _Graph
 from threadloom.task.ops import Loop, Method, STask, TaskGraph
 from threadloom.tile.interp import Run, convert, index_arrays, run_op

@@ -15,19 +15,27 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import SEU, Completion, Device
 from threadloom.sched.adversaries import LAST_RANK, Adversary, adversaries
-from threadloom.sched.ops import Arrive, Buffer, Fence, Issue, Reason, SProgram, Wait
+from threadloom.sched.ops import Arrive, Fence, Issue, Reason, SProgram, Wait
 from threadloom.sched.semantics import GROUPS, Places, Reference, Step, TaskInstance, Trips, streams, wait_target
+from threadloom.sched.simulated_state import (
+    ALL,
+    Cells,
+    Content,
+    Entry,
+    Failure,
+    Operation,
+    Slot,
+    Thread,
+    Touch,
+    Use,
+)
 from threadloom.task.ops import Kind
-
-ALL = -1
-Content = object  # what an executor makes; None is poison
-Cells = dict[tuple[int, int], Content]  # (part of a worker or ALL, share of an EU or ALL) -> content
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,97 +68,6 @@ class SymbolicExecutor:
         return {value: (who.task, who.instance, part, value, hash(seen)) for value in self.writes[who.task]}
 
 
-# ---------------------------------------------------------------- state of the machine
-
-
-@dataclass(slots=True)
-class _Slot:
-    """Contents seen by the generic and by the async proxy; `unfenced`: cells written generically, by whom."""
-
-    generic: Cells = field(default_factory=lambda: {(ALL, ALL): None})
-    async_: Cells = field(default_factory=lambda: {(ALL, ALL): None})
-    unfenced: dict[tuple[int, int], str] = field(default_factory=dict)
-
-    def view(self, unit: SEU) -> Cells:
-        return self.generic if unit.proxy == "generic" else self.async_
-
-    def write(self, cell: tuple[int, int], content: Content, unit: SEU, role: str) -> None:
-        whole = cell == (ALL, ALL)
-        for cells in (self.generic, self.async_) if unit.proxy == "async" else (self.generic,):
-            if whole:
-                cells.clear()
-            cells[cell] = content
-        if unit.proxy == "generic":
-            self.unfenced[cell] = role
-
-    def fence(self, role: str) -> None:
-        for cell in [c for c, writer in self.unfenced.items() if writer == role]:
-            if cell == (ALL, ALL):
-                self.async_.clear()
-            self.async_[cell] = self.generic.get(cell)
-            del self.unfenced[cell]
-
-
-@dataclass(frozen=True, slots=True)
-class _Touch:
-    """What a step does to one slot: which value it reads or writes in `cell` of place `place` of `buffer`."""
-
-    value: str
-    buffer: Buffer
-    place: int
-    cell: tuple[int, int]
-
-
-@dataclass(slots=True)
-class _Use:
-    """An operation's access to one slot: what it saw at its start."""
-
-    slot: _Slot
-    value: str
-    buffer: Buffer
-    cell: tuple[int, int]
-    seen: Cells | None = None
-
-
-@dataclass(slots=True)
-class _Operation:
-    who: TaskInstance
-    step: Step
-    unit: SEU
-    part: int
-    reads: list[_Use]
-    writes: list[_Use]
-    skipped: bool = False
-    previous: list[_Operation] = field(default_factory=list)  # must end before this one does
-    done: bool = False
-
-
-@dataclass(slots=True)
-class _Entry:
-    """One entry of a ring signal."""
-
-    arrivals: int
-    bytes: int
-    completed: int = 0
-
-
-@dataclass(slots=True)
-class _Thread:
-    eu: int
-    role: str
-    steps: list[Step]
-    at: int = 0
-    running: _Operation | None = None  # a synchronous task that it is in
-    fifos: dict[str, list[_Operation | None]] = field(default_factory=lambda: defaultdict(list))
-    done: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # complete groups of each
-
-
-class _Failure(Exception):
-    def __init__(self, kind: str, message: str):
-        super().__init__(message)
-        self.kind = kind
-
-
 # ---------------------------------------------------------------- the simulation
 
 
@@ -181,18 +98,18 @@ class Simulation:
                 if eu == 0 and step.active and isinstance(step.instr, Issue):
                     self.issuers[TaskInstance(step.instr.task, step.running)] += 1
         self.implicit = {task.name for task in program.graph.tasks if task.kind is Kind.SCALAR}
-        self.touched: dict[int, tuple[int, list[_Touch], list[_Touch]]] = {}  # by the id of a step of `streams`
+        self.touched: dict[int, tuple[int, list[Touch], list[Touch]]] = {}  # by the id of a step of `streams`
 
     def run(self, adversary: Adversary) -> Outcome:
         self._reset()
         chooser = random.Random(adversary.seed)
         try:
             while move := self._chosen(adversary, chooser):
-                if isinstance(move, _Thread):
+                if isinstance(move, Thread):
                     self._advance(move)
                 else:
                     self._end(move)
-        except _Failure as failure:
+        except Failure as failure:
             return Outcome(failure.kind, str(failure), str(adversary))
         stuck = [t for t in self.threads if t.at < len(t.steps) or t.running]
         if stuck:
@@ -201,17 +118,17 @@ class Simulation:
         return Outcome("right", "", str(adversary))
 
     def _reset(self) -> None:
-        self.slots: dict[tuple[int, str, int], _Slot] = defaultdict(_Slot)
-        self.entries: dict[tuple[int, str, int], _Entry] = {}
-        self.flying: list[_Operation] = []
+        self.slots: dict[tuple[int, str, int], Slot] = defaultdict(Slot)
+        self.entries: dict[tuple[int, str, int], Entry] = {}
+        self.flying: list[Operation] = []
         self.expected: set[tuple[int, str, str, int]] = set()
         self.made: dict[tuple[int, TaskInstance, int], Content] = {}
-        self.threads = [_Thread(eu, role, steps) for (eu, role), steps in self.streams.items()]
+        self.threads = [Thread(eu, role, steps) for (eu, role), steps in self.streams.items()]
 
-    def _chosen(self, adversary: Adversary, chooser: random.Random) -> _Thread | _Operation | None:
+    def _chosen(self, adversary: Adversary, chooser: random.Random) -> Thread | Operation | None:
         """The adversary's next move; None where nothing can move."""
         if adversary.seed >= 0:
-            moves: list[_Thread | _Operation] = [t for t in self.threads if self._can_advance(t)]
+            moves: list[Thread | Operation] = [t for t in self.threads if self._can_advance(t)]
             moves += [o for o in self.flying if _can_end(o)]
             return chooser.choice(moves) if moves else None
         best, chosen = LAST_RANK, None
@@ -224,13 +141,13 @@ class Simulation:
                 best, chosen = rank, operation
         return chosen
 
-    def _can_advance(self, thread: _Thread) -> bool:
+    def _can_advance(self, thread: Thread) -> bool:
         if thread.running is not None or thread.at >= len(thread.steps):
             return False
         step = thread.steps[thread.at]
         return not isinstance(step.instr, Wait) or self._passes(thread, step, step.instr)
 
-    def _passes(self, thread: _Thread, step: Step, wait: Wait) -> bool:
+    def _passes(self, thread: Thread, step: Step, wait: Wait) -> bool:
         signal = self.signals[wait.signal]
         if signal.kind in GROUPS:
             fifo, done = thread.fifos[signal.name], thread.done[signal.name]
@@ -244,11 +161,11 @@ class Simulation:
         phase = target // signal.slots
         return (self._entry(step.eu, signal.name, target).completed - phase) % 2 == 1
 
-    def _entry(self, eu: int, name: str, instance: int) -> _Entry:
+    def _entry(self, eu: int, name: str, instance: int) -> Entry:
         signal = self.signals[name]
         key = (eu, name, instance % signal.slots)
         if key not in self.entries:
-            self.entries[key] = _Entry(signal.arrivals, signal.bytes)
+            self.entries[key] = Entry(signal.arrivals, signal.bytes)
         return self.entries[key]
 
     def _contribute(self, eu: int, name: str, instance: int, arrivals: int, bytes_: int, step: Step) -> None:
@@ -256,12 +173,12 @@ class Simulation:
         entry.arrivals -= arrivals
         entry.bytes -= bytes_
         if entry.arrivals < 0 or entry.bytes < 0:
-            raise _Failure("overflow", f"{step}: {name}[{instance % signal.slots}] gets more than a phase takes")
+            raise Failure("overflow", f"{step}: {name}[{instance % signal.slots}] gets more than a phase takes")
         if entry.arrivals == 0 and entry.bytes == 0:
             entry.completed += 1
             entry.arrivals, entry.bytes = signal.arrivals, signal.bytes
 
-    def _advance(self, thread: _Thread) -> None:
+    def _advance(self, thread: Thread) -> None:
         step = thread.steps[thread.at]
         instr = step.instr
         thread.at += 1
@@ -281,7 +198,7 @@ class Simulation:
 
     # ------------------------------------------------------------ operations
 
-    def _issue(self, thread: _Thread, step: Step, instr: Issue) -> None:
+    def _issue(self, thread: Thread, step: Step, instr: Issue) -> None:
         signal, unit = self.signals.get(instr.completes), self.units[instr.seu]
         fifo = thread.fifos[signal.name] if signal and signal.kind in GROUPS else None
         who = TaskInstance(instr.task, step.running)
@@ -305,16 +222,16 @@ class Simulation:
             self._start(operation)
         self.flying.append(operation)
 
-    def _operation(self, who: TaskInstance, step: Step, unit: SEU) -> _Operation:
+    def _operation(self, who: TaskInstance, step: Step, unit: SEU) -> Operation:
         if (found := self.touched.get(id(step))) is None:
             found = self.touched[id(step)] = self._touched(who, step)
         part, reads, writes = found
-        return _Operation(who, step, unit, part, self._uses(step, reads), self._uses(step, writes))
+        return Operation(who, step, unit, part, self._uses(step, reads), self._uses(step, writes))
 
-    def _uses(self, step: Step, touches: list[_Touch]) -> list[_Use]:
-        return [_Use(self.slots[step.eu, t.buffer.name, t.place], t.value, t.buffer, t.cell) for t in touches]
+    def _uses(self, step: Step, touches: list[Touch]) -> list[Use]:
+        return [Use(self.slots[step.eu, t.buffer.name, t.place], t.value, t.buffer, t.cell) for t in touches]
 
-    def _touched(self, who: TaskInstance, step: Step) -> tuple[int, list[_Touch], list[_Touch]]:
+    def _touched(self, who: TaskInstance, step: Step) -> tuple[int, list[Touch], list[Touch]]:
         """The worker whose part is computed, what is read and what is written: the same against every adversary."""
         use = self.reference.uses[who]
         task = self.tasks[who.task]
@@ -324,7 +241,7 @@ class Simulation:
         values = [v for v in task.reads if self.places.tile(v) is not None]
         for value, (tile, content) in zip(values, use.reads, strict=True):
             if content is None:
-                raise _Failure("wrong-value", f"{who} reads {tile} before anything wrote it")
+                raise Failure("wrong-value", f"{who} reads {tile} before anything wrote it")
             if content.task not in self.implicit:
                 part = worker if self.places.is_split(tile, who.task) else ALL
                 reads.append(self._touch(step, value, tile, content, (part, ALL)))
@@ -336,11 +253,11 @@ class Simulation:
                 writes.append(self._touch(step, value, tile, who, (part, step.eu if shared else ALL)))
         return worker, reads, writes
 
-    def _touch(self, step: Step, value: str, tile: str, content: TaskInstance, cell: tuple[int, int]) -> _Touch:
+    def _touch(self, step: Step, value: str, tile: str, content: TaskInstance, cell: tuple[int, int]) -> Touch:
         buffer = self.places.buffer(tile, step.role)
-        return _Touch(value, buffer, self.reference.place[tile, content] % buffer.slots, cell)
+        return Touch(value, buffer, self.reference.place[tile, content] % buffer.slots, cell)
 
-    def _start(self, operation: _Operation) -> None:
+    def _start(self, operation: Operation) -> None:
         """Take the reads and poison what is written, except where an earlier task of the matrix unit still updates."""
         updated = {id(use.slot) for use in operation.writes}
         blocked: set[int] = set()
@@ -360,7 +277,7 @@ class Simulation:
             if id(use.slot) not in blocked:
                 self._put(use, None, operation)
 
-    def _look(self, use: _Use, operation: _Operation) -> Cells:
+    def _look(self, use: Use, operation: Operation) -> Cells:
         """The cells that the access can see: its own part where there is one, else everything."""
         cells = use.slot.view(operation.unit)
         if use.cell[0] != ALL and use.cell in cells:
@@ -371,7 +288,7 @@ class Simulation:
             return {(ALL, share): cells.get((ALL, share)) for share in range(self.eus)}
         return dict(cells)
 
-    def _put(self, use: _Use, content: Content, operation: _Operation) -> None:
+    def _put(self, use: Use, content: Content, operation: Operation) -> None:
         if use.cell[1] == ALL:
             use.slot.write(use.cell, content, operation.unit, operation.step.role)
             return
@@ -379,7 +296,7 @@ class Simulation:
         for eu in range(self.eus):
             self.slots[eu, place[1], place[2]].write(use.cell, content, operation.unit, operation.step.role)
 
-    def _end(self, operation: _Operation) -> None:
+    def _end(self, operation: Operation) -> None:
         self.flying.remove(operation)
         operation.done = True
         step = operation.step
@@ -393,7 +310,7 @@ class Simulation:
         if signal is not None and signal.kind is Completion.MBARRIER:
             self._signal_end(operation, signal.name)
 
-    def _signal_end(self, operation: _Operation, signal: str) -> None:
+    def _signal_end(self, operation: Operation, signal: str) -> None:
         step = operation.step
         if not operation.unit.is_async:
             key = (step.eu, step.role, signal, step.running)
@@ -416,7 +333,7 @@ class Simulation:
         ]  # fmt: skip
         return same[-1] is step
 
-    def _complete(self, operation: _Operation) -> None:
+    def _complete(self, operation: Operation) -> None:
         """Read again, compute, write."""
         written = {id(use.slot) for use in operation.writes}
         inputs: dict[str, Cells] = {}
@@ -425,29 +342,29 @@ class Simulation:
             if use.seen is None:
                 use.seen = now
             if id(use.slot) not in written and not _same(now, use.seen):
-                raise _Failure(
+                raise Failure(
                     "torn-read",
                     f"{operation.who} in {operation.step.role}: {use.buffer.name} was overwritten while it was read",
                 )
             if any(content is None for content in use.seen.values()) or not use.seen:
                 kind = "stale-proxy" if use.slot.unfenced and operation.unit.proxy == "async" else "torn-read"
                 message = f"{operation.who} in {operation.step.role} reads poison from {use.buffer.name}"
-                raise _Failure(kind, message)
+                raise Failure(kind, message)
             inputs[use.value] = use.seen
         made = self.executor.run(operation.who, operation.part, inputs)
         for use in operation.writes:
             if operation.unit.proxy == "async" and use.slot.unfenced:
                 message = f"{operation.who} writes {use.buffer.name} and an unfenced generic write may land after it"
-                raise _Failure("stale-proxy", message)
+                raise Failure("stale-proxy", message)
             self._put(use, made[use.value], operation)
         expected = self._expected(operation, inputs)
         for value, content in made.items():
             if expected is not None and content != expected.get(value):
                 sources = ", ".join(f"{use.value} from {use.buffer.name}" for use in operation.reads)
                 message = f"{operation.who} in {operation.step.role} computed a wrong {value} ({sources})"
-                raise _Failure("wrong-value", message)
+                raise Failure("wrong-value", message)
 
-    def _expected(self, operation: _Operation, inputs: dict[str, Cells]) -> dict[str, Content] | None:
+    def _expected(self, operation: Operation, inputs: dict[str, Cells]) -> dict[str, Content] | None:
         """What the executor knows to be right for this instance; None where it does not."""
         known = getattr(self.executor, "expected", None)
         return known(operation.who, operation.part) if known is not None else None
@@ -458,7 +375,7 @@ def _same(a: Cells, b: Cells) -> bool:
     return a.keys() == b.keys() and all(a[cell] is b[cell] for cell in a)
 
 
-def _can_end(operation: _Operation) -> bool:
+def _can_end(operation: Operation) -> bool:
     return all(p.done for p in operation.previous)
 
 
