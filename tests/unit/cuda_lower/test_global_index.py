@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from threadloom.cuda.optimize.global_index import unwrapped
 from threadloom.cuda.optimize.specialize import Specialize
 from threadloom.par.interp import interpret
+from threadloom.par.ops import Module
+from threadloom.par.passes import Declined, collected_declines
 from threadloom.par.text import parse, print_module
+from threadloom.par.walk import walk
 
 KERNEL = """
 define exported void @k(ptr %x, i32 %n, i32 %grid.x, i32 %grid.y, i32 %grid.z, i32 %block.x, i32 %block.y, i32 %block.z, i32 %shared.bytes) {{
@@ -72,3 +77,22 @@ def test_the_version_is_for_launches_of_few_threads() -> None:
         watchers = {f"seen.{i}": lambda *_, i=i, chosen=chosen: chosen.append(i) for i in (0, 1)}
         interpret(watched, "k", [np.zeros(1, np.int32), 1, grid, 1, 1, block, 1, 1, 0], externals=watchers)
         assert chosen == [int(marked)]
+
+
+def test_a_file_with_many_kernels_has_second_versions_of_the_first_ones_only() -> None:
+    first, second = (parse(_kernel(USUAL).replace("@k(", f"@{name}(")).functions[0] for name in ("k", "l"))
+    module = replace(parse(_kernel(USUAL)), functions=(first, second))
+    size = sum(1 for _ in walk(first.body))
+    with collected_declines() as declined:
+        names = [function.name for function in Specialize(most_ops_of_module=2 * size - 1).apply(module).functions]
+    assert "k.apart" in names and "l.apart" not in names
+    assert [(one.reason, one.detail) for one in declined] == [
+        ("the file has second versions of many kernels already", "l")
+    ]
+    assert not any("many" in one.reason for one in _declined(Specialize(most_ops_of_module=2 * size), module))
+
+
+def _declined(one: Specialize, module: Module) -> list[Declined]:
+    with collected_declines() as declined:
+        one.apply(module)
+    return declined

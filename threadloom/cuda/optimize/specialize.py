@@ -70,13 +70,20 @@ class Specialize:
     name: str = "specialize"
     most_ops: int = 1500  # a larger kernel would pay too much compile time for its second version
 
+    most_ops_of_module: int = 12000  # of the kernels that get one: instances of templates may be hundreds
+
     def apply(self, module: Module) -> Module:
+        spent = 0
         for function in module.functions:
             if function.body is not None and is_kernel(function) and not function.name.endswith(GENERAL):
                 facts = plan_specialization(function, module)
-                if facts and sum(1 for _ in walk(function.body.ops)) > self.most_ops:
+                size = sum(1 for _ in walk(function.body.ops)) if facts else 0
+                if size > self.most_ops:
                     decline("kernel too large for a second version", function.name, function.loc)
+                elif spent + size > self.most_ops_of_module:
+                    decline("the file has second versions of many kernels already", function.name, function.loc)
                 elif facts:
+                    spent += size
                     module = _specialize(function, facts, module)
         return module
 
