@@ -12,6 +12,8 @@ from property.cuda_lower_kernels import make_kernel
 
 from threadloom.cuda.check.rendezvous import cuda_rendezvous
 from threadloom.cuda.host_launches import ATTRIBUTE
+from threadloom.cuda.lower import pipeline
+from threadloom.cuda.lower.outline_loops import OutlineLoops
 from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
 from threadloom.cuda.optimize.pipeline import PASSES
@@ -123,6 +125,16 @@ def test_narrow_vectors_wherever_possible(seed: int) -> None:
     verify(vectors)
     assert np.array_equal(_interpreted(vectors, seed), expected)
     assert np.array_equal(_compiled(vectors, seed, optimize=seed % 2 == 0), expected)
+
+
+@pytest.mark.parametrize("seed", range(300, 312))
+def test_every_loop_as_a_function(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in very large kernels: the passes behind see one loop, or a few small ones, at a time."""
+    all_loops = OutlineLoops(fewest_ops=1, worth_a_call=2 + 10 * (seed % 2), most_ops_of_group=20)
+    passes = tuple(all_loops if isinstance(one, OutlineLoops) else one for one in pipeline.PASSES)
+    monkeypatch.setattr(pipeline, "PASSES", passes)
+    assert all_loops in passes
+    check_kernel(seed, warps=seed % 3 == 0, optimize=seed % 4 == 0)
 
 
 FOUND = {

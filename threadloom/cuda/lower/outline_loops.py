@@ -133,7 +133,9 @@ class _Made:
             self._names.add(name)
             self._known[key] = name
             attrs = (*(attr for attr in kernel.attrs if attr != "noinline"), "noinline")
-            self.functions.append(Function(name, params, VOID, Block((*ops, Return())), attrs=attrs, loc=ops[0].loc))
+            self.functions.append(
+                Function(name, params, VOID, Block((*ops, Return())), attrs=attrs, loc=ops[0].loc or kernel.loc)
+            )
         return self._known[key]
 
 
