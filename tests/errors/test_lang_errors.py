@@ -114,7 +114,7 @@ BODIES = [
     ("bad-call", "out[m, n] = tl.zeros(m, m)", "tl.zeros(m, m)", "twice"),
     ("not-an-axis", "out[m, n] = tl.sum(x[m, n], 1)", "tl.sum(x[m, n], 1)", "not an axis"),
     ("not-an-axis", "out[m, n] = tl.zeros((m, n))", "tl.zeros((m, n))", "a tuple is not an axis"),
-    ("not-an-axis", "out[m, n] = tl.zeros(m, tl.axis('N'))", "tl.zeros(m, tl.axis('N'))", "tl.axis('N') without a name"),
+    ("not-an-axis", "t = tl.zeros(m, tl.axis('N'))", "tl.zeros(m, tl.axis('N'))", "tl.axis('N') without a name"),
     ("not-an-axis", "out[m, n] = tl.sum(i[m], n)", "tl.sum(i[m], n)", "has no axis n"),
     ("dot-without-common-axis", "out[m, n] = tl.dot(i[m], x[0, n])", "tl.dot(i[m], x[0, n])", "share no axis"),
     ("dot-dtypes", "out[m, n] = tl.dot(i[m], x[m, n])", "tl.dot(i[m], x[m, n])", "i32 and f32"),
@@ -158,6 +158,15 @@ KERNELS = [
         "signature",
         "@tl.kernel\ndef k(x: tl.Tensor['M', 'K'], y: tl.Tensor['K', tl.f32]) -> tl.Tensor['M', tl.f32]: pass",
         "'K' is the dtype of x and a dimension of y",
+    ),
+    *(
+        (
+            "operand-dtype",
+            f"@tl.kernel\ndef k(i: tl.Tensor['M', tl.i32]) -> tl.Tensor['M', tl.{dtype}]:\n"
+            "    for m in tl.grid('M'):\n        tl.atomic_add(out[i[m]], 1)\n",
+            "an output of i32",
+        )
+        for dtype in ("bool_", "u4")
     ),
     ("signature", "@tl.kernel\ndef k(*x: tl.f32) -> tl.Tensor['M', tl.f32]: pass", "variadic"),
     ("signature", "@tl.kernel\ndef k(out: tl.f32) -> tl.Tensor['M', tl.f32]: pass", "the name of a parameter"),

@@ -37,7 +37,7 @@ INSTEAD = {
 
 
 def spelled_here(name: str) -> str:
-    """What a kernel writes for another library's `name`: the same name of tl, or another way; empty if none is known."""
+    """What a kernel writes for another library's `name`: the same of tl, or another way; empty if none is known."""
     return f"tl.{name}" if name in threadloom.__all__ else INSTEAD.get(name, "")
 
 

@@ -165,7 +165,7 @@ class Parser(Expressions):
         self.at(target)
         stored = self.b.cast(self.b.value(value, ref.tensor.dtype), ref.tensor.dtype)
         self.check_stored_axes(ref, axes, stored, target)
-        self.b.emit(Store(ref.tensor.name, subscripts, stored, self.loc(target)))
+        self.b.emit(Store(ref.tensor.name, subscripts, self.spread(stored, subscripts), self.loc(target)))
 
     # ------------------------------------------------------------ loops
 

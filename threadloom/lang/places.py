@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from threadloom.dtypes import bool_, u4
 from threadloom.errors import CompileError, slug
-from threadloom.lang.builder import Builder, describe_type
+from threadloom.lang.builder import OPERAND_DTYPE, Builder, describe_type
 from threadloom.lang.source_of import Origin
 from threadloom.lang.values import Affine, TensorRef
 from threadloom.source import Loc
@@ -166,6 +167,14 @@ class Places:
         ref = self.evaluate(target.value)
         if not isinstance(ref, TensorRef) or ref.tensor.access is Access.IN:
             raise self.unsupported(node, "tl.atomic_add into something that is no output", "name an output")
+        if ref.tensor.dtype in (bool_, u4):
+            raise CompileError(
+                OPERAND_DTYPE,
+                f"tl.atomic_add does not add to {ref.tensor.dtype.name}",
+                why="no two threads may change parts of a byte" if ref.tensor.dtype is u4 else "it is no number",
+                try_="an output of i32",
+                loc=self.loc(node),
+            )
         value = self.evaluate(node.args[1])
         self.check_operands(node, value)
         subscripts, axes = self.subscripts(ref, target.slice, target)
@@ -173,7 +182,13 @@ class Places:
         stored = self.b.cast(value, ref.tensor.dtype)
         self.check_stored_axes(ref, axes, stored, node)
         self.b.accumulated.add(ref.tensor.name)
-        self.b.emit(AtomicAdd(ref.tensor.name, subscripts, stored, self.b.loc))
+        self.b.emit(AtomicAdd(ref.tensor.name, subscripts, self.spread(stored, subscripts), self.b.loc))
+
+    def spread(self, value: Value, subscripts: tuple[Subscript, ...]) -> Value:
+        """A scalar that is stored at a tile of indices, as a tile of the same axes."""
+        indices = [t.value for s in subscripts for t in s.terms if t.value is not None]
+        axes = tuple(dict.fromkeys(a for v in indices for a in v.type.axes))
+        return self.b.full(value, axes, value.type.dtype) if axes and not value.type.axes else value
 
     def check_stored_axes(self, ref: TensorRef, axes: tuple[str, ...], value: Value, node: ast.AST) -> None:
         extra = [a for a in value.type.axes if a not in axes]
