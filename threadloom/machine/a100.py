@@ -104,6 +104,7 @@ A100 = Device(
         ("accumulator_space", "reg"),
         ("register_fixed_regs", 112),  # addresses, fragments, row statistics: with 104, attention of depth 128 spills
         ("register_slots", 1),  # the emitter does not rename registers over iterations
+        ("exponential_factors", 1),  # of a difference of rows and columns: a factor of each (targets/cuda/factors.py)
         ("panel_row_bytes", 128),  # of operands in shared memory: rows are padded to whole swizzled lines
         ("worker_regs_1", 255),
         ("worker_warps", 8),

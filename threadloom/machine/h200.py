@@ -129,6 +129,7 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("worker_regs_3", 160),  # 3 * 160 + 32 registers of 128 threads: asking for more than 65536 waits for ever
     ("producer_regs_3", 32),
     ("register_slots", 1),  # the emitter does not rename registers over iterations
+    ("exponential_factors", 1),  # of a difference of rows and columns: a factor of each (targets/cuda/factors.py)
     ("producer_regs", 40),  # measured: 24 spill as soon as a position needs a division
     ("wide_producer_regs", 80),  # of a producer whose threads load and store; the workers get the rest of 512 a lane
     ("most_producer_regs", 160),  # of such a one where the workers leave more than those

@@ -39,6 +39,8 @@ IN_EXPONENTIALS: dict[Cost, float] = {
     Cost.TRIG: 2.0,
 }
 
+FACTORS_WORTH = 0.75  # of the exponentials may be left, as in targets/cuda/factors.py
+
 Measured = Callable[[STask, Sizes, str], float | None]  # task, sizes, sEU -> nanoseconds
 
 
@@ -70,8 +72,9 @@ class Cycles:
     latency: float
 
 
-def work_of(task: STask, sizes: Sizes, share: bool) -> Work:
-    """The work of one instance at `sizes`; with `share`, of one worker's part."""
+def work_of(task: STask, sizes: Sizes, share: bool, factors: bool = False) -> Work:
+    """The work of one instance at `sizes`; with `share`, of one worker's part. `factors`: the code makes exponentials
+    of a difference of a row's and a column's value from a factor of each."""
     counts = dict.fromkeys(("fma", "alu", "cvt", "exp"), 0.0)
     macs, dtype, reductions, load_bytes, store_bytes = 0.0, "", 0, 0, 0
     shape = (0, 0, 0)
@@ -83,7 +86,8 @@ def work_of(task: STask, sizes: Sizes, share: bool) -> Work:
                 dtype = op.a.type.dtype.name
             case Map():
                 elems = sizes.elems(op.result.type.axes, share)
-                _charge(counts, functions.TABLE[op.fn].cost, elems)
+                few = _factor_elems(task, op, sizes, share) if factors else elems
+                _charge(counts, functions.TABLE[op.fn].cost, few if few < FACTORS_WORTH * elems else elems)
             case Cast():
                 counts["cvt"] += sizes.elems(op.result.type.axes, share)
             case Full():
@@ -102,6 +106,18 @@ def work_of(task: STask, sizes: Sizes, share: bool) -> Work:
         macs, dtype, **counts, reductions=reductions, load_bytes=load_bytes, store_bytes=store_bytes,
         rows=shape[0], columns=shape[1], depth=shape[2],
     )  # fmt: skip
+
+
+def _factor_elems(task: STask, op: Map, sizes: Sizes, share: bool) -> int:
+    """Exponentials that `op` takes where each side of a difference has a factor of its own (targets/cuda/factors.py);
+    the product of the factors takes the place of the difference."""
+    made = next((o for o in task.ops if isinstance(o, Map) and o.result.name == op.args[0].name), None)
+    axes = op.result.type.axes
+    if op.fn in ("exp", "exp2") and made is not None and made.fn == "sub":
+        sides = [v.type.axes for v in made.args]
+        if all(side and set(side) < set(axes) for side in sides):
+            return sum(sizes.elems(side, share) for side in sides)
+    return sizes.elems(axes, share)
 
 
 def _charge(counts: dict[str, float], cost: Cost, elems: int) -> None:

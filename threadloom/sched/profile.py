@@ -46,7 +46,7 @@ class Costs:
 
     def _compute(self, task: STask) -> Cycles:
         unit = self.placement.units[task.name]
-        work = work_of(task, self.sizes, unit.split)
+        work = work_of(task, self.sizes, unit.split, bool(self.device.fact("exponential_factors", 0)))
         modelled = model_cycles(task, self.device, unit.seu, unit.method, work, self._traits(task, unit))
         if self.measured is None or (ns := self.measured(task, self.sizes, unit.seu.name)) is None:
             return modelled
