@@ -195,9 +195,11 @@ def change_user_text(preprocessed: bytes, change: Callable[[bytes], bytes]) -> b
     return b"".join([*parts, change(rest) if ours else rest])
 
 
-_UNREADABLE = re.compile(r"invalid (?:output|input) constraint|expected expression")
+_UNREADABLE = re.compile(r"invalid (?:output|input) constraint|expected expression|invalid % escape in inline assembly")
 _FLOAT_CONSTRAINT = re.compile(rb'"([=+]?)[fd]"(?=\s*\()')
 _SHORT_CONSTRAINT = re.compile(rb'"([=+]?)h"(?=\s*\()')
+_ASM_STRINGS = re.compile(rb'\basm\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*(?:"(?:[^"\\\n]|\\.)*"\s*)+')
+_SPECIAL_REGISTER = re.compile(rb"(?<!%)%(?=[a-z_]{2})")  # `%globaltimer`, where others write `%%globaltimer`
 _SPACED_LAUNCH = re.compile(rb"<<[ \t]+<(?!<)|<[ \t]+<<|>>[ \t]+>(?!>)|>[ \t]+>>")
 _SPACED_LAUNCH_OR_TEXT = re.compile(  # the latter stays: strings, characters (not 1'000), comments
     rb"(?=[<>R\"'/])(?:(?P<launch>" + _SPACED_LAUNCH.pattern + rb")"
@@ -212,13 +214,16 @@ def _without_spaces(match: re.Match[bytes]) -> bytes:
 
 def _readable(text: bytes) -> bytes:
     fixed = _SPACED_LAUNCH_OR_TEXT.sub(_without_spaces, text) if _SPACED_LAUNCH.search(text) else text
-    return _SHORT_CONSTRAINT.sub(rb'"\1r"', _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed)) if b"asm" in text else fixed
+    if b"asm" not in text:
+        return fixed
+    fixed = _ASM_STRINGS.sub(lambda match: _SPECIAL_REGISTER.sub(b"%%", match[0]), fixed)
+    return _SHORT_CONSTRAINT.sub(rb'"\1r"', _FLOAT_CONSTRAINT.sub(rb'"\1x"', fixed))
 
 
 @contextmanager
 def clang_readable(path: str) -> Iterator[tuple[str, list[str]]]:
-    """nvcc reads `<< <` as `<<<`, clang does not; PTX's constraints "f", "d", "h" are other registers here ("x", "r").
-    A source that has either is compiled as a copy with that changed.
+    """nvcc reads `<< <` as `<<<`, and `%clock` in PTX as `%%clock`, clang does not; PTX's constraints "f", "d", "h" are
+    other registers here ("x", "r"). A source that has any of these is compiled as a copy with that changed.
 
     Yields the file to compile and the flags that keep its #includes and line numbers right.
     """

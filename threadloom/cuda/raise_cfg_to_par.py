@@ -40,7 +40,7 @@ from threadloom.cuda.shared_memory import SharedVariables, expand_constants, fin
 from threadloom.cuda.structure import Choose, Move, Repeat, Statement, structure, taken_names
 from threadloom.errors import CompileError, slug
 from threadloom.par import ops as par
-from threadloom.par.ops import I32, VOID, Alloca, Barrier, Block, Const, Leaf, Level, Op, Parallel, Return, Value
+from threadloom.par.ops import I32, I64, VOID, Alloca, Barrier, Block, Const, Leaf, Level, Op, Parallel, Return, Value
 
 _BUILTINS: dict[str, Value] = {
     f"loom.{word}.{axis}": value[index]
@@ -177,13 +177,14 @@ def _declaration(function: Function) -> par.Function:
     )
 
 
-# What inline PTX calls though the source names none of it (ptx_instructions.py): name -> parameters; none has a result.
-_OF_PTX = {"loom.syncwarp": (I32,), "loom.trap": ()}
+# What inline PTX calls though the source names none of it (ptx_statement.py): name -> result, parameters.
+_OF_PTX = {"loom.syncwarp": (VOID, (I32,)), "loom.trap": (VOID, ()), "loom.clock": (I64, ())}
 
 
 def _from_ptx(name: str) -> par.Function:
-    params = tuple(par.Param(Value(f"p{i}", type_)) for i, type_ in enumerate(_OF_PTX[name]))
-    return par.Function(name, params, VOID, None, attrs=("nounwind",))
+    result, types = _OF_PTX[name]
+    params = tuple(par.Param(Value(f"p{i}", type_)) for i, type_ in enumerate(types))
+    return par.Function(name, params, result, None, attrs=("nounwind",))
 
 
 def _referenced(functions: list[par.Function], module: Module) -> set[str]:

@@ -21,3 +21,16 @@ from threadloom.cuda import front
 )
 def test_only_launches_change(source: bytes, read: bytes) -> None:
     assert front._readable(source) == read
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        (b'asm volatile("mov.u64 %0, %clock64;" : "=l"(t));', b'asm volatile("mov.u64 %0, %%clock64;" : "=l"(t));'),
+        (b'asm("mov.u32 %0, %%smid;" : "=r"(s)); f("%smid");', b'asm("mov.u32 %0, %%smid;" : "=r"(s)); f("%smid");'),
+        (b'asm("add.u32 %0, %1,"\n " %laneid;" : "=r"(a)', b'asm("add.u32 %0, %1,"\n " %%laneid;" : "=r"(a)'),
+        (b'asm("mov %[out], %c1; // %=" : [out] "=r"(a)', b'asm("mov %[out], %c1; // %=" : [out] "=r"(a)'),
+    ],
+)
+def test_special_registers_of_ptx_may_have_one_percent_sign(source: bytes, read: bytes) -> None:
+    assert front._readable(source) == read
