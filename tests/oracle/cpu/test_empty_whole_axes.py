@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from cpu_run import run_compiled, target_of
 
 import threadloom as tl
 
@@ -47,3 +48,12 @@ def test_extents(kernel: object, extents: tuple[int, int, int]):
     np.testing.assert_allclose(product, a.astype(float) @ b.astype(float), atol=1e-5)
     np.testing.assert_allclose(sums, a.astype(float).sum(axis=1), atol=1e-5)
     np.testing.assert_allclose(running, a.astype(float).cumsum(axis=1), atol=1e-5)
+
+
+def test_a_grid_of_no_axes_is_one_tile_for_several_cores_too():
+    """Where there are many, one tile's predicted time was taken for all of theirs, and several were started."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((5, 9), np.float32), rng.standard_normal((9, 17), np.float32)
+    product, sums, _ = run_compiled(without_grid.bind(a, b), target_of("avx2"))
+    np.testing.assert_allclose(product, a.astype(float) @ b, atol=1e-5)
+    np.testing.assert_allclose(sums, a.astype(float).sum(axis=1), atol=1e-5)

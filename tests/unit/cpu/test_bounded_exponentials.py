@@ -41,7 +41,8 @@ def test_special_values(width: int):
     with np.errstate(all="ignore"):
         want = np.exp(x - x.max(axis=1, keepdims=True))
     assert np.array_equal(np.isnan(got), np.isnan(want))
-    assert np.allclose(got, np.where(want < 1.2e-38, 0, want), rtol=4e-7, equal_nan=True, atol=0)
+    assert np.all(got[want == 0] == 0)  # below the normal numbers AVX-512 is right, and others make 0
+    assert np.allclose(got, want, rtol=4e-7, equal_nan=True, atol=1.2e-38)
 
 
 def test_no_bound_where_the_maximum_is_of_something_else():

@@ -74,9 +74,12 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
 
 
 def _is_serial(program: SProgram) -> bool:
+    """Whether one core does all: there is one tile, or too little work."""
     from threadloom.machine.devices import device as find_device
 
     device = find_device(program.device)
+    if not program.graph.loops[0].axes:
+        return True
     launch_ns = float(device.fact("launch_ns", 0) or 0)
     alone_ns = (program.predicted_ns - launch_ns) * device.eu_count
     return ("threads", "1") in program.decisions or 0 < alone_ns < WORTH_FORKING * launch_ns

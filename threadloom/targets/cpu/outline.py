@@ -296,7 +296,7 @@ def _dynamic_shares(run: FunctionEmitter, plan: Outlined, context: str, count: s
 
 def _emit_launch(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     extents = _extents(emitter, op)
-    count = extents[0]
+    count = extents[0] if extents else "1"
     for extent in extents[1:]:
         both_known = count.isdigit() and extent.isdigit()
         count = str(int(count) * int(extent)) if both_known else emitter.assign("blocks", f"mul i64 {count}, {extent}")
