@@ -104,7 +104,8 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     tiles = context.tile_map
     if partition.cluster > 1 and not any(p.multicast > 1 for p in placement.places.values()):
         return Rejected(partition, "cluster", "no load in a loop is the same for neighbouring tiles")
-    grid = grid_of(graph, sizes, context.scalars, rounded_tiles(graph, partition))
+    granule = int(device.fact("register_vectors", 0)) * int(device.fact("vector_bytes", 4)) // 4
+    grid = grid_of(graph, sizes, context.scalars, rounded_tiles(graph, partition), granule=max(1, granule))
     if partition.cluster > 1 and grid.uneven:
         return Rejected(partition, "cluster", "tiles differ in their trip counts")
     placement = _with_kept(placement, graph, tiles, grid)

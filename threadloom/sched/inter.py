@@ -46,9 +46,10 @@ def grid_of(
     scalars: BoundScalars,
     rounded: Mapping[str, int] | None = None,
     most_positions: int = 64,
+    granule: int = 1,
 ) -> Grid:
     """Numbers of tiles, grouped by trip counts. Only axes that bounds depend on are walked, and coarsely if long.
-    `rounded`: axis -> its number of tiles is a multiple of this."""
+    `rounded`: axis -> its number of tiles is a multiple of this; `granule`: a part of a tile is computed in so many."""
     outer = graph.loops[0]
     counts = {a.axis.name: _tiles_along(a, sizes, scalars) for a in outer.axes}
     for axis, multiple in (rounded or {}).items():
@@ -74,16 +75,16 @@ def grid_of(
             sums[loop.id] = sums.get(loop.id, 0.0) + weight * trips_of(loop, sizes, scalars, position, parts=True)
     means = tuple((n, {loop: total / n for loop, total in parts[trips].items()}) for trips, n in found.items())
     classes = tuple((n, dict(trips)) for trips, n in found.items())
-    return Grid(tiles, classes, tuple(walked), means, _shares(counts, sizes, walked))
+    return Grid(tiles, classes, tuple(walked), means, _shares(counts, sizes, walked, granule))
 
 
-def _shares(counts: dict[str, int], sizes: Sizes, walked: list[str]) -> tuple[tuple[int, float], ...]:
-    """The last tile of an axis may be a part of one."""
+def _shares(counts: dict[str, int], sizes: Sizes, walked: list[str], granule: int) -> tuple[tuple[int, float], ...]:
+    """The last tile of an axis may be a part of one, in whole granules."""
     found = {1.0: 1}
     for name, count in counts.items():
         if name in walked:
             continue
-        rest = sizes.whole[name] - (count - 1) * sizes.extents[name]
+        rest = -(-(sizes.whole[name] - (count - 1) * sizes.extents[name]) // granule) * granule
         last = rest / sizes.extents[name] if 0 < rest < sizes.extents[name] else 1.0
         product: dict[float, int] = {}
         for share, n in found.items():

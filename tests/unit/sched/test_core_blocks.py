@@ -51,3 +51,5 @@ def test_the_last_tile_counts_as_what_it_is():
     sizes = sizes_of(graph, Partition(tiles), whole)
     grid = grid_of(graph, sizes, BoundScalars(graph, {"M": 1000, "N": 1024, "K": 64}))
     assert grid.tiles == 8 and sorted(grid.shares) == [(2, pytest.approx(1 / 3)), (6, 1.0)]
+    grid = grid_of(graph, sizes, BoundScalars(graph, {"M": 1000, "N": 1024, "K": 64}), granule=16)
+    assert sorted(grid.shares) == [(2, pytest.approx(112 / 300)), (6, 1.0)]
