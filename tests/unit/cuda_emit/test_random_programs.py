@@ -279,3 +279,76 @@ def least_of_negatives(x: tl.Tensor["M", "N", tl.i32]) -> tl.Tensor["M", tl.i32]
 def test_integers_are_negated_by_other_means_where_compilers_lose_signs():
     text = compiled(least_of_negatives.bind(np.zeros((64, 64), np.int32)))
     assert "negative(" in text and "(-x" not in text
+
+
+@tl.kernel
+def running(x: tl.Tensor["B", "C", "N", tl.f32]) -> tl.Tensor["B", "C", "N", tl.f32]:
+    for b in tl.grid(tl.each("B")):
+        total, before = 0.0, 0.0
+        for c, n in tl.stream(tl.each("C"), "N"):
+            total += tl.sum(x[b, c, n], n)
+        for c, n in tl.stream(tl.each("C"), "N"):
+            out[b, c, n] = tl.cumsum(x[b, c, n], n) + before - total
+            before += tl.sum(x[b, c, n], n)
+
+
+def test_carried_scalars_and_two_loops_over_the_same_axes():
+    x = np.random.default_rng(0).integers(0, 3, (2, 2, 40)).astype(np.float32)
+    compiled(running.bind(x))
+    want = running.interpret(x)
+    assert np.allclose(on_cpu(running, np.float32, x=x), want)
+
+
+@tl.kernel
+def scaled_by_sum(x: tl.Tensor["B", "N", tl.f32]) -> tl.Tensor["B", "N", tl.f32]:
+    for b in tl.grid(tl.each("B")):
+        total = 0.0
+        for n in tl.stream("N"):
+            total += tl.sum(x[b, n], n)
+        factor = 1.0 / (total + 1.0)
+        for n in tl.stream("N"):
+            out[b, n] = x[b, n] * factor
+
+
+def test_scalar_code_after_a_loop_reads_what_the_loop_carried_at_its_end():
+    text = source_of(scaled_by_sum.bind(np.zeros((4, 4000), np.float32)))
+    carried = re.search(r"(\w+) = total_1;", text)
+    assert text.index("// vector_total") < carried.start() < text.index("// vector_factor")
+    assert f" = {carried[1]} + " in text[text.index("// vector_factor") :]
+
+
+@tl.kernel
+def binned(x: tl.Tensor["N", "T"], at: tl.Tensor["N", tl.i32]) -> tl.outputs(
+    out=tl.Tensor[5, "T"], count=tl.Tensor[5, tl.i64]
+):
+    for n in tl.grid("N"):
+        tl.atomic_add(out[at[n]], x[n])
+        tl.atomic_add(count[at[n]], 1)
+
+
+def test_atomic_additions_to_types_without_an_instruction():
+    x, at = np.arange(40) % 4, np.arange(40, dtype=np.int32) % 7
+    for dtype in (np.float16, np.int8):
+        call = binned.bind(x.astype(dtype), at)
+        compiled(call)
+        arrays = call.arrays | {"out": np.zeros(5, dtype), "count": np.zeros(5, np.int64)}
+        run_on_cpu(generated(call), call.kernel, arrays, call.dims, call.scalars)
+        assert (arrays["out"] == np.bincount(at, x, 7)[:5]).all()
+        assert (arrays["count"] == np.bincount(at)[:5]).all()
+
+
+@tl.kernel
+def chained(x: tl.Tensor["M", "K", tl.f16], w: tl.Tensor["V", "K", tl.f16]) -> tl.Tensor["M", tl.f32]:
+    for m in tl.grid("M"):
+        total = tl.zeros(m)
+        for v in tl.stream("V"):
+            logits = tl.zeros(m, v)
+            for k in tl.stream("K"):
+                logits += tl.dot(x[m, k], w[v, k])
+            total += tl.sum(tl.exp(logits), v)
+        out[m] = total
+
+
+def test_a_loop_inside_a_loop_loads_by_the_axes_of_both_on_sm_80():
+    x = np.zeros((64, 256), np.float16)
+    nvrtc.compile_source(generated(chained.bind(x, x)).text, "sm_80")

@@ -214,7 +214,8 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                 w.line(f"for (int e = 0; e < {vector // 2}; e++) words[e] = {packed};")
                 w.line(f"store_words<{bytes_}>({address}, words, {valid});")
             elif atomic:
-                w.line(f"if ({valid}) atomicAdd({address}, {element('i')});")
+                value = c.convert(source, tensor.dtype, read(scope, op.value, layout, "i"))
+                w.line(f"if ({valid}) {c.atomic_add(tensor.dtype, address, value)};")
             elif vector == 1:
                 w.line(f"if ({valid}) *({address}) = {element('i')};")
             else:

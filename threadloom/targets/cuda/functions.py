@@ -58,6 +58,17 @@ def to_memory(dtype: Dtype, x: str) -> str:
     return x
 
 
+def atomic_add(dtype: Dtype, address: str, x: str) -> str:
+    """C expression that adds `x`, as it is in registers, to memory. Narrow types have no instruction of their own."""
+    match dtype.name:
+        case "f64" | "f32" | "tf32" | "i32":
+            return f"atomicAdd({address}, {to_memory(dtype, x)})"
+        case "i64":
+            return f"atomicAdd((u64*)({address}), (u64)({x}))"
+    total = to_memory(dtype, f"{from_memory(dtype, 'seen')} + {x}")
+    return f"change_atomically({address}, [&](auto seen) {{ return {total}; }})"
+
+
 def convert(source: Dtype, target: Dtype, x: str) -> str:
     """C expression of Cast. Narrow floats are rounded at once, so that a cast is visible in later arithmetic; integers
     wrap; floats become integers by cutting off and saturating."""

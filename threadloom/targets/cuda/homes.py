@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.unsupported import no_code
-from threadloom.task.ops import STask, Tile
+from threadloom.task.ops import Kind, STask, Tile
 
 
 @dataclass(slots=True)
@@ -28,8 +29,30 @@ class Homes:
         made = cls(plan, scope, {})
         for tile in plan.program.graph.tiles:
             if plan.lives_in_registers(tile, role):
-                made._declare(tile)
+                made._declare(tile) if tile.type.axes else made._declare_scalar(tile, role)
         return made
+
+    def _declare_scalar(self, tile: Tile, role: str) -> None:
+        """A carried scalar: a plain variable, which tasks of tiles read and change, all of them in one role."""
+        run, values = self.plan.tasks_of(role), {*tile.values}
+        guarded = [t for t in self.plan.tasks.values() if values & {g.cond for g in self.plan.guards(t)}]
+        readers = [*(self.plan.task(name) for name in tile.consumers), *guarded]
+        makers = [self.plan.task(name) for name in tile.producers]
+        bounds = [v for loop in self.plan.program.graph.loops for a in loop.axes for v in (a.start, a.stop) if v]
+        if any(v.name in values for v in bounds):
+            raise no_code(f"the carried scalar {tile.name}", "a loop's bounds depend on it", makers[0].loc)
+        for task in (*readers, *(m for m in makers if m.loop == tile.carried)):
+            if task.kind is Kind.SCALAR:  # written where its loop's body begins, which may be too early
+                raise no_code(f"the carried scalar {tile.name}", "it is used where there are no tiles", task.loc)
+        for task in readers:
+            if task.name in run and any(maker.name not in run for maker in makers):
+                why = "other warps compute it than those that read it here"
+                raise no_code(f"the carried scalar {tile.name}", why, task.loc)
+        name, dtype = self.scope.fresh(tile.name), tile.type.dtype
+        begun = next((f" = {self.scope.registers[v].name}" for v in tile.values if v in self.scope.registers), "")
+        self.scope.writer.line(f"{c.register_type(dtype)} {name}{begun};")
+        self.arrays[tile.name] = Registers(name, dtype, uniform(self.scope.team.warps), scalar=True)
+        self.scope.registers |= dict.fromkeys(tile.values, self.arrays[tile.name])
 
     def _declare(self, tile: Tile) -> None:
         layouts = {v: self.plan.layouts[v] for v in tile.values if v in self.plan.layouts}
@@ -70,7 +93,7 @@ class Homes:
         held_back = {self.plan.tiles.of(r) for r in self.overwritten(task)}
         for name in task.writes:
             tile = self.plan.tiles.of(name)
-            if tile in held_back:
+            if tile in held_back or (tile in self.arrays and self.arrays[tile].scalar):
                 self.scope.registers.pop(name, None)
             elif tile in self.arrays:
                 self.scope.registers[name] = self.of(name)
@@ -80,6 +103,9 @@ class Homes:
         for name in task.writes:
             home, made = self.of(name), self.scope.registers.get(name)
             if home is None or made is None or made.name == home.name:
+                continue
+            if home.scalar:
+                self.scope.writer.line(f"{home.name} = {made.name if made.scalar else f'{made.name}[0]'};")
                 continue
             source = made.name if made.scalar else f"{made.name}[i]"
             self.scope.writer.line("#pragma unroll")

@@ -339,6 +339,12 @@ def _scalar(e: RoleEmitter, task: STask, op: tile.Op, made: Collection[str]) -> 
     name, condition = op.result.name, guard_of(e, task)
     other = e.scope.registers.pop(name, None) if condition and name in made else None
     _define_scalar(e, op)
+    home = e.homes.of(name) if e.homes is not None else None
+    if home is not None:
+        line = f"{home.name} = {e.scope.registers[name].name};"
+        e.scope.writer.line(f"if ({condition}) {line}" if condition else line)
+        e.scope.registers[name] = home
+        return
     if other is None:
         return
     mine, kind = e.scope.registers[name], c.register_type(op.result.type.dtype)

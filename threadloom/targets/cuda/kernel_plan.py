@@ -209,13 +209,16 @@ class KernelPlan:
     # ------------------------------------------------------------ places of values
 
     def lives_in_registers(self, tile_: Tile, role: str) -> bool:
-        """Whether the role keeps the tile in registers over its sTasks."""
-        if not tile_.type.axes or self._staging_buffer(tile_.name) is not None:
+        """Whether the role keeps the tile in registers over its sTasks. A scalar needs a place if it is carried."""
+        if (not tile_.type.axes and tile_.carried is None) or self._staging_buffer(tile_.name) is not None:
             return False
         if any(b.tile == tile_.name and b.space != "reg" and b.layout != "staging" for b in self.program.buffers):
             return False
-        touched = {i.task for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)}
-        return bool(touched & {*tile_.producers, *tile_.consumers})
+        return bool(self.tasks_of(role) & {*tile_.producers, *tile_.consumers})
+
+    def tasks_of(self, role: str) -> set[str]:
+        """The sTasks that the role runs."""
+        return {i.task for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)}
 
     def is_packed(self, value: str) -> bool:
         """Whether `value` is kept packed, two to a register: a computed 16-bit row operand, or a staged result."""

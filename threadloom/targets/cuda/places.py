@@ -22,6 +22,7 @@ class Places:
         self.grid: dict[str, Place] = {}  # of the grid's axes
         self.loops: list[dict[int, dict[str, Place]]] = [{}]  # of the loops being written, outermost first, by stage
         self.around: list[int] = []  # for each loop but the innermost, the stage that runs the one inside
+        self.counts: dict[str, str] = {}  # of loops over several axes: tiles of each
         self.starts: dict[str, str] = {}
         self.stops: dict[str, str] = {}
 
@@ -184,8 +185,9 @@ class Places:
         variable = self.scope.fresh("count")
         if len(counts) > 1:
             for name, count, _ in counts:
-                w.line(f"const i32 tiles_{name} = {count};")
-            w.line(f"const i32 {variable} = {' * '.join(f'tiles_{name}' for name, _, _ in counts)};")
+                self.counts[name] = self.scope.fresh(f"tiles_{name}")
+                w.line(f"const i32 {self.counts[name]} = {count};")
+            w.line(f"const i32 {variable} = {' * '.join(self.counts[name] for name, _, _ in counts)};")
         else:
             w.line(f"const i32 {variable} = {counts[0][1]};")
         return variable
@@ -201,8 +203,8 @@ class Places:
                 name = a.axis.name
                 index = self.scope.fresh(f"index_{name}")
                 if k < len(loop.axes) - 1:
-                    w.line(f"const i32 {index} = {rest} % tiles_{name};")
-                    w.line(f"{rest} /= tiles_{name};")
+                    w.line(f"const i32 {index} = {rest} % {self.counts[name]};")
+                    w.line(f"{rest} /= {self.counts[name]};")
                 else:
                     w.line(f"const i32 {index} = {rest};")
                 indices[name] = index

@@ -44,6 +44,20 @@ LOOM_DEVICE u16 to_f16(float x) { return (u16)pack_f16(x, 0.f); }
 LOOM_DEVICE u16 to_bf16(float x) { return (u16)pack_bf16(x, 0.f); }
 LOOM_DEVICE float round_tf32(float x) { u32 y; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x)); return __uint_as_float(y); }
 
+// ---------------------------------------------------------------- atomic changes of narrow elements
+
+// *at = change(*at) for an element of one or two bytes, by compare and swap of the aligned word around it.
+template <typename T, typename Change> LOOM_DEVICE void change_atomically(T* at, Change change) {
+  u32* word = (u32*)((u64)at & ~3ull);
+  const u32 shift = ((u64)at & 3) * 8, mask = ((1u << 8 * sizeof(T)) - 1) << shift;
+  u32 old = *(volatile u32*)word, expected;
+  do {
+    expected = old;
+    const u32 next = (u32)(T)change((T)(expected >> shift)) << shift;
+    old = atomicCAS(word, expected, (expected & ~mask) | (next & mask));
+  } while (old != expected);
+}
+
 // ---------------------------------------------------------------- vector accesses
 // BYTES (2, 4, 8 or 16) to or from `piece` at an address aligned to them; zeros, or nothing, where not `inside`.
 

@@ -6,6 +6,8 @@ the many between without. Copies join the worker's one FIFO of groups; an Issue 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Arrive, Inner, Instr, Issue, Section, Wait
 from threadloom.targets.cuda.issue import emit_scalars
@@ -94,7 +96,11 @@ class WorkerEmitter(RoleEmitter):
             case Wait():  # one too many, of a stage that is not active, is harmless
                 self.scope.writer.line(f"copy_wait<{instr.pending}>();  // {self.plan.explain(instr.reason)}")
             case Inner():
-                self.run_loop(self.plan.loop(instr.loop))
+                whether = self.scope.writer.block(f"if ({guard})") if guard else nullcontext()
+                with whether, self.places.inside(instr.stage):
+                    self.run_loop(self.plan.loop(instr.loop))
+                if guard:
+                    self.scope.writer.line("else copy_wait<0>();  // later waits count on the copies of the loop")
             case Arrive():
                 raise InternalError("one worker has nobody to signal to")
             case _:
