@@ -91,6 +91,12 @@ def test_a_case_that_dies_or_never_starts_has_no_result_but_ends():
     assert run_limited(bench_cases.never, 2, 0.2, prepare_s=0.5).startswith("not done after")
 
 
+def test_a_call_on_many_cores_is_not_slow_for_their_seconds(monkeypatch):
+    """On 16 cores NumPy, PyTorch and we were called once each, while the pools of the others were still awake."""
+    monkeypatch.setattr(measure.time, "process_time", lambda: 16 * time.perf_counter())
+    assert alternate({"a": lambda: time.sleep(0.01)}, rounds=1, limit_s=1.0)["a"].taken > 1
+
+
 def test_turns_that_others_disturb_do_not_count(monkeypatch):
     busy = iter(range(10**9))
     monkeypatch.setattr(measure, "_busy_s", lambda: next(busy) * 1.0)
