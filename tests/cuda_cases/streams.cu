@@ -1,4 +1,4 @@
-// Created streams run beside each other and the host, each in order; the default stream waits for all but non-blocking ones.
+// waits; Created streams run beside each other and the host, each in order; the default stream waits for all but non-blocking ones.
 #include <cuda_runtime.h>
 #include <unistd.h>
 

@@ -55,10 +55,43 @@ CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem != 
     "case", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
 def test_the_other_programs_are_clean(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """But those whose first line says `races;`."""
+    """But those whose first line says `races;` (and which of them does race), or `waits;` where a kernel waits for another one."""
     first = (SOURCE.parent / f"{case}.cu").read_text().splitlines()[0]
     flags = first.partition("flags:")[2].split()
     status = check.main([str(SOURCE.parent / f"{case}.cu"), *flags])
     shown = capsys.readouterr().err
-    assert status == ("; races;" in first), shown
+    assert status == (" races;" in first or " waits;" in first), shown
+    assert ("endless-wait" in shown) == (" waits;" in first)
     assert "out-of-bounds" not in shown and "uninitialised" not in shown
+
+
+LOCKED = """
+__device__ int lock = 1;
+__global__ void take() {
+  while (atomicCAS(&lock, 0, 1) != 0) {
+  }
+}
+__global__ void first(volatile int* flag) {
+  while (blockIdx.x == 0 && !*flag) {
+  }
+  *flag = 1;
+}
+int main(int argc, char**) {
+  int* flag;
+  cudaMalloc(&flag, sizeof *flag);
+  cudaMemset(flag, 0, sizeof *flag);
+  if (argc > 1) take<<<1, 1>>>();
+  else first<<<2, 1>>>(flag);
+  return cudaDeviceSynchronize();
+}
+"""
+
+
+@pytest.mark.parametrize("arguments, line", [((), "while (blockIdx"), (("--", "lock"), "while (atomicCAS")])
+def test_a_thread_that_waits_for_what_comes_later_ends_the_program(arguments, line, tmp_path: Path, capsys) -> None:
+    program = tmp_path / "locked.cu"
+    program.write_text(LOCKED)
+    assert check.main([str(program), *arguments]) == 1
+    shown = capsys.readouterr().err
+    number = next(i for i, text in enumerate(LOCKED.splitlines(), 1) if line in text)
+    assert f"endless-wait: {program}:{number}: thread 0 of block 0 waits" in shown, shown

@@ -1,5 +1,5 @@
-// A tree reduction in dynamic shared memory: 1024 threads, several blocks, sizes that do not divide the block. Code that
-// relies on warps in lock-step: a permutation in place, and a prefix sum with a fence after each step.
+// races; A tree reduction in dynamic shared memory: 1024 threads, several blocks, sizes that do not divide the block.
+// Code that relies on warps in lock-step: a permutation in place, and a prefix sum with a fence after each step.
 #include "check.h"
 
 __global__ void partial_sums(const int* in, int* sums, int n) {

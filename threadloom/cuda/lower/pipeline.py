@@ -28,6 +28,7 @@ from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.prune_exits import PruneExits
 from threadloom.cuda.vectorize.stride_threads import StrideThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
+from threadloom.par.canonicalize import Canonicalize
 from threadloom.par.ops import Level, Module
 from threadloom.par.passes import Hook, Pass, Result, run_passes
 
@@ -80,6 +81,7 @@ def lower(
     as in par/passes.py. `check`: not optimised, but every access watched."""
     from threadloom.cuda.check.instrument import Instrument
 
-    first = (Instrument(),) if check else optimize.passes(without)
+    # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
+    first = (Instrument(), Canonicalize()) if check else optimize.passes(without)
     steps = (*first, *(one for one in PASSES if one.name not in without))
     return run_passes(module, steps, dump_folder=dump_folder, hook=hook, verify_each=hook is not None)

@@ -99,6 +99,7 @@ void report_race(Moment old, Moment now);
 void report_uninitialised(Moment now, const char* object);
 void report_out_of_bounds(const Site& site, const char* object, long long offset, long long bytes, const std::string& who);
 void report_divergent(const Site& site);
+[[noreturn]] void end_waiting(const Site& site, const std::string& who);
 void write_findings();
 std::string who(const Block& block, unsigned thread);
 }  // namespace checking

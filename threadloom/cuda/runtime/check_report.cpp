@@ -98,6 +98,15 @@ void report_out_of_bounds(const Site& site, const char* object, long long offset
       place(site));
 }
 
+// Nothing can follow: the findings are written, and the program ends.
+void end_waiting(const Site& site, const std::string& who) {
+  add("endless-wait", at(site) + ": " + who + " waits for a value that only a later block, another kernel or the host can "
+                      "write; here they run one after another, so it waits for ever and the program was ended",
+      place(site));
+  write_findings();
+  _exit(1);
+}
+
 void report_divergent(const Site& site) {
   add("divergent-barrier", at(site) + ": __syncthreads() was reached by a part of the threads of a block only", place(site));
 }
