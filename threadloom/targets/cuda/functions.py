@@ -59,14 +59,14 @@ def to_memory(dtype: Dtype, x: str) -> str:
 
 
 def atomic_add(dtype: Dtype, address: str, x: str) -> str:
-    """C expression that adds `x`, as it is in registers, to memory. Narrow types have no instruction of their own."""
+    """C statement, less its semicolon, that adds `x`, as it is in registers, to memory. Narrow types have no instruction of their own."""
     match dtype.name:
         case "f64" | "f32" | "tf32" | "i32":
             return f"atomicAdd({address}, {to_memory(dtype, x)})"
         case "i64":
             return f"atomicAdd((u64*)({address}), (u64)({x}))"
-    total = to_memory(dtype, f"{from_memory(dtype, 'seen')} + {x}")
-    return f"change_atomically({address}, [&](auto seen) {{ return {total}; }})"
+    total = to_memory(dtype, f"{from_memory(dtype, 'one.seen()')} + {x}")
+    return f"for (AtomicChange<{memory_type(dtype)}> one({address}); !one.done; ) one.put({total})"
 
 
 def convert(source: Dtype, target: Dtype, x: str) -> str:

@@ -46,17 +46,24 @@ LOOM_DEVICE float round_tf32(float x) { u32 y; asm("cvt.rna.tf32.f32 %0, %1;" : 
 
 // ---------------------------------------------------------------- atomic changes of narrow elements
 
-// *at = change(*at) for an element of one or two bytes, by compare and swap of the aligned word around it.
-template <typename T, typename Change> LOOM_DEVICE void change_atomically(T* at, Change change) {
-  u32* word = (u32*)((u64)at & ~3ull);
-  const u32 shift = ((u64)at & 3) * 8, mask = ((1u << 8 * sizeof(T)) - 1) << shift;
-  u32 old = *(volatile u32*)word, expected;
-  do {
-    expected = old;
-    const u32 next = (u32)(T)change((T)(expected >> shift)) << shift;
-    old = atomicCAS(word, expected, (expected & ~mask) | (next & mask));
-  } while (old != expected);
-}
+// An element of one or two bytes, changed by compare and swap of the aligned word around it:
+//   for (AtomicChange<T> one(at); !one.done; ) one.put(f(one.seen()));
+template <typename T> struct AtomicChange {
+  u32* word;
+  u32 shift, mask, old;
+  bool done;
+
+  __device__ __forceinline__ explicit AtomicChange(T* at) : word((u32*)((u64)at & ~3ull)), done(false) {
+    shift = ((u64)at & 3) * 8, mask = ((1u << 8 * sizeof(T)) - 1) << shift;
+    old = *(volatile u32*)word;
+  }
+  __device__ __forceinline__ T seen() const { return (T)(old >> shift); }
+  __device__ __forceinline__ void put(T next) {
+    const u32 expected = old;
+    old = atomicCAS(word, expected, (expected & ~mask) | (((u32)next << shift) & mask));
+    done = old == expected;
+  }
+};
 
 // ---------------------------------------------------------------- vector accesses
 // BYTES (2, 4, 8 or 16) to or from `piece` at an address aligned to them; zeros, or nothing, where not `inside`.
