@@ -59,7 +59,8 @@ def to_memory(dtype: Dtype, x: str) -> str:
 
 
 def atomic_add(dtype: Dtype, address: str, x: str) -> str:
-    """C statement, less its semicolon, that adds `x`, as it is in registers, to memory. Narrow types have no instruction of their own."""
+    """C statement, less its semicolon, that adds `x`, as it is in registers, to memory.
+    Narrow types have no instruction of their own."""
     match dtype.name:
         case "f64" | "f32" | "tf32" | "i32":
             return f"atomicAdd({address}, {to_memory(dtype, x)})"
