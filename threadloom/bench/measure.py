@@ -78,9 +78,7 @@ def alternate_by_cpu_time(
         if time.monotonic() > end:
             break
     turns = {name: tuple(taken[name]) for name in names}
-    return {
-        n: Timing(min(t), statistics.median(t), len(t), len(t), False, turns.get(n, ())) for n, t in taken.items()
-    }
+    return {n: Timing(min(t), statistics.median(t), len(t), len(t), False, turns.get(n, ())) for n, t in taken.items()}
 
 
 def alternate(

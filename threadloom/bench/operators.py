@@ -17,16 +17,19 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`ours` and `peers` by name do the same work; `goal` is the wanted speed relative to the fastest peer. For kernels
-    that memory limits, `copy_bytes` is what they read and write, and `goal` the wanted fraction of the copy rate."""
+    """`ours` and `peers` by name do the same work; `goal` is the wanted speed relative to the fastest peer, if any. For
+    kernels that memory limits, `copy_bytes` is what they read and write, and `goal` the wanted fraction of the copy
+    rate. `bytes_moved` is only for a rate. A result is wrong where `check` tells of more than `bound`."""
 
     name: str
     ours: Run
     peers: dict[str, Run]
-    goal: float
+    goal: float | None
     flops: float = 0.0
     copy_bytes: float = 0.0
+    bytes_moved: float = 0.0
     check: Callable[[], float] | None = None  # largest error relative to the peer or reference
+    bound: float = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,7 @@ def _matmul_bf16(size: int) -> Callable[[], Case]:
             1.0,
             flops=2.0 * size**3,
             check=lambda: _relative_error(out, want),
+            bound=1e-2,
         )
 
     return make

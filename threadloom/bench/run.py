@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -18,7 +19,8 @@ FORCED_BLAS = slug("forced-blas-core", "OPENBLAS_CORETYPE is set, so NumPy would
 @dataclass(frozen=True, slots=True)
 class Result:
     """Our speed over the fastest peer's, or of the copy rate: `ratio_turn`, the median over turns of the ratio within
-    the turn, is what the goal is for; `ratio_min` and `ratio_median` are of the minima and medians of all samples."""
+    the turn, is what the goal is for; `ratio_min` and `ratio_median` are of the minima and medians of all samples.
+    Where there is no peer they are NaN."""
 
     case: str
     ours: Timing
@@ -27,13 +29,19 @@ class Result:
     ratio_turn: float
     ratio_min: float
     ratio_median: float
-    goal: float
+    goal: float | None
     flops: float
     error: float
+    bound: float = math.inf
+    bytes_moved: float = 0.0
 
     @property
-    def reached(self) -> bool:
-        return self.ratio_turn >= self.goal
+    def reached(self) -> bool | None:
+        return None if self.goal is None else self.ratio_turn >= self.goal
+
+    @property
+    def right(self) -> bool:
+        return self.error <= self.bound
 
 
 def check_environment() -> None:
@@ -74,7 +82,8 @@ def run_case(
             min(t.min_s for t in rivals) / ours.min_s,
             min(t.median_s for t in rivals) / ours.median_s,
         )
-    return Result(case.name, ours, timings, copy.min_s if copy else 0.0, *ratios, case.goal, case.flops, error)
+    copy_s = copy.min_s if copy else 0.0
+    return Result(case.name, ours, timings, copy_s, *ratios, case.goal, case.flops, error, case.bound, case.bytes_moved)
 
 
 def _by_turns(ours: Timing, rivals: list[Timing]) -> float:

@@ -51,7 +51,7 @@ COMMANDS = (
     Command("schedule", "threadloom.cli.schedule", "plan a kernel for any device, GPU present or not, and draw it"),
     Command("dump", "threadloom.cli.dump", "write every stage of a kernel, from tiles to assembly"),
     Command("export", "threadloom.cli.export", "compile a kernel for a GPU: machine code and a C header"),
-    Command("bench", "threadloom.cli.bench", "time an operator beside NumPy and PyTorch"),
+    Command("bench", "threadloom.cli.bench", "time an operator, or your own kernel, beside NumPy and PyTorch"),
     Command("doctor", "threadloom.cli.doctor", "say what this machine has and what each missing piece enables"),
     Command("cache", "threadloom.cli.cache", "show or clear what is stored"),
     Command("cc", "threadloom.cli.cc", "compile CUDA C++ for this CPU (takes nvcc's flags; also: loom-nvcc)"),

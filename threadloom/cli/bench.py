@@ -1,5 +1,7 @@
 """loom bench: an operator beside NumPy, PyTorch and the machine's own limits, in one run.
 
+loom bench KERNEL                      your own kernel: beside what its file's function `peers` offers, or alone,
+                                       with its rate as a fraction of this machine's peak
 loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
 loom bench ablation --path CHECKOUT    what each optimisation of CUDA kernels is worth, scaling, MCUDA's matmul
 """
@@ -14,13 +16,22 @@ from pathlib import Path
 
 from threadloom.bench.limited import Stopped, run_operator
 from threadloom.bench.operators import OPERATORS
-from threadloom.bench.run import Result, check_environment, machine
-from threadloom.cli import json_output
+from threadloom.bench.run import Result, check_environment, machine, run_case
+from threadloom.cli import UsageError, json_output
+from threadloom.cli.kernel_argument import add_choice_arguments, add_dtype_argument, choose_from, example_names
 from threadloom.cli.numbers import at_least, positive
+from threadloom.cli.terminal import rate
+from threadloom.machine.peaks import Peaks
+
+SETS = ("all", "rodinia", "ablation")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("operator", choices=[*OPERATORS, "all", "rodinia", "ablation"], help="what to time")
+    parser.add_argument(
+        "kernel", metavar="OPERATOR", help=f"{', '.join([*OPERATORS, *SETS])}; or KERNEL: file.py:function, an example"
+    )
+    add_choice_arguments(parser)
+    add_dtype_argument(parser)
     parser.add_argument(
         "--rounds", type=at_least(0), help="quiet turns of all candidates (default 30); runs of a program (default 5)"
     )
@@ -46,31 +57,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     json_output.add_json_argument(parser)
 
 
+ROUNDS = 30
 ONE_THREAD = dict.fromkeys(("LOOM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.operator == "rodinia":
+    if args.kernel not in (*OPERATORS, *SETS):
+        return _run_own(args)
+    if args.shape or args.settings or args.dtype:
+        raise UsageError(f"{args.kernel} has sizes of its own: --shape, --set and --dtype are for a KERNEL")
+    if args.kernel == "rodinia":
         from threadloom.cli import bench_rodinia
 
         return bench_rodinia.run(args)
-    if args.operator == "ablation":
+    if args.kernel == "ablation":
         from threadloom.cli import bench_ablation
 
         return bench_ablation.run(args, commit())
-    args.rounds = args.rounds or 30
-    if args.one_thread and any(os.environ.get(name) != value for name, value in ONE_THREAD.items()):
-        # libraries read these when they are loaded, so start anew
-        environment = {**os.environ, **ONE_THREAD}
-        return subprocess.run(
-            [sys.executable, "-m", "threadloom", *sys.argv[1:]], env=environment, check=False
-        ).returncode
+    if args.one_thread and (status := _in_one_thread()) is not None:
+        return status
     check_environment()
-    chosen = list(OPERATORS) if args.operator == "all" else [args.operator]
+    chosen = list(OPERATORS) if args.kernel == "all" else [args.kernel]
     results: list[Result] = []
     stopped: list[Stopped] = []
     for operator in chosen:
-        for result in run_operator(operator, args.rounds, args.limit, args.one_thread):
+        for result in run_operator(operator, args.rounds or ROUNDS, args.limit, args.one_thread):
             if isinstance(result, Stopped):
                 print(f"{result.case}\n    no result: {result.why}", flush=True)
                 stopped.append(result)
@@ -79,21 +90,51 @@ def run(args: argparse.Namespace) -> int:
                 results.append(result)
     if len(chosen) > 1:
         print(table(results))
-    json_output.write(
-        args,
-        "bench",
-        1,
-        {
-            "machine": machine(),
-            "commit": commit(),
-            "results": [record(r) for r in results],
-            "stopped": [{"case": s.case, "why": s.why} for s in stopped],
-        },
-    )
-    return 1 if stopped else 0
+    _write(args, [record(r) for r in results], stopped)
+    return 1 if stopped or not all(r.right for r in results) else 0
 
 
-def line(result: Result) -> str:
+def _in_one_thread() -> int | None:
+    """The status of this command in a process whose libraries have one thread each (they read that when they are
+    loaded); None where this is such a process."""
+    if all(os.environ.get(name) == value for name, value in ONE_THREAD.items()):
+        return None
+    return subprocess.run(
+        [sys.executable, "-m", "threadloom", *sys.argv[1:]], env={**os.environ, **ONE_THREAD}, check=False
+    ).returncode
+
+
+def _run_own(args: argparse.Namespace) -> int:
+    from threadloom.bench.own_kernel import case_of
+    from threadloom.machine.peaks import measure
+
+    if not args.kernel.partition(":")[0].endswith(".py") and args.kernel not in example_names():
+        known = [*OPERATORS, *SETS, "file.py:function", *(n for n in example_names() if n not in OPERATORS)]
+        raise UsageError(f"no operator or kernel is called {args.kernel!r}\n  try: {', '.join(known)}")
+    chosen = choose_from(args)
+    if args.one_thread and (status := _in_one_thread()) is not None:
+        return status
+    check_environment()
+    result = run_case(case_of(chosen, args.dtype), args.rounds or ROUNDS, args.limit, args.one_thread)
+    peaks = measure(1 if args.one_thread else None) if result.flops or result.bytes_moved else None
+    if args.json != "-":
+        print(line(result, peaks))
+    of_peak = {"fraction_of_peak": dict(_fractions(result, peaks))} if peaks else {}
+    _write(args, [record(result) | of_peak], [])
+    return 0 if result.right else 1
+
+
+def _write(args: argparse.Namespace, results: list[dict[str, json_output.Json]], stopped: list[Stopped]) -> None:
+    whole = {
+        "machine": machine(),
+        "commit": commit(),
+        "results": results,
+        "stopped": [{"case": s.case, "why": s.why} for s in stopped],
+    }
+    json_output.write(args, "bench", 1, whole)
+
+
+def line(result: Result, peaks: Peaks | None = None) -> str:
     times = {"ours": result.ours, **result.peers}
     shown = "  ".join(
         f"{name} over {t.min_s:.1f} s" if t.over else f"{name} {t.min_s * 1e3:.2f}/{t.median_s * 1e3:.2f} ms"
@@ -101,15 +142,31 @@ def line(result: Result) -> str:
     )
     if result.copy_s:
         shown += f"  copy {result.copy_s * 1e3:.2f} ms"
-    rate = f"  {result.flops / result.ours.min_s / 1e9:.0f} GFLOP/s" if result.flops else ""
-    against = "of the copy rate" if result.copy_s else "of the fastest peer"
-    verdict = "reached" if result.reached else "not reached"
+    for amount, unit in ((result.flops, "FLOP/s"), (result.bytes_moved, "B/s")):
+        shown += f"  {rate(amount / result.ours.min_s, unit)}" if amount else ""
+    if peaks is not None:
+        name, fraction = max(_fractions(result, peaks), key=lambda f: f[1])
+        shown += f", {fraction:.0%} of the measured {name}"
     quiet = "" if result.ours.quiet else "  (the machine was never quiet)"
-    return (
-        f"{result.case}\n    {shown}{rate}\n    {result.ratio_turn:.2f}x {against} (of the minima"
-        f" {result.ratio_min:.2f}x),"
-        f" goal {result.goal}: {verdict}; error {result.error:.1e}{quiet}"
-    )
+    wrong = "" if result.right else f", WRONG: allowed {result.bound:.1e}"
+    return f"{result.case}\n    {shown}\n    {_ratios(result)}error {result.error:.1e}{wrong}{quiet}"
+
+
+def _ratios(result: Result) -> str:
+    """What the peers or the copy say, and the goal."""
+    if not result.peers and not result.copy_s:
+        return ""
+    against = "of the copy rate" if result.copy_s else "of the fastest peer"
+    shown = f"{result.ratio_turn:.2f}x {against} (of the minima {result.ratio_min:.2f}x)"
+    if result.goal is None:
+        return f"{shown}; "
+    return f"{shown}, goal {result.goal}: {'reached' if result.reached else 'not reached'}; "
+
+
+def _fractions(result: Result, peaks: Peaks) -> list[tuple[str, float]]:
+    """Of this machine's peaks, those that the kernel's work is known for."""
+    rates = (peaks.compute, result.flops, peaks.flops_per_s), ("copy rate", result.bytes_moved, peaks.copy_bytes_per_s)
+    return [(name, amount / result.ours.min_s / peak) for name, amount, peak in rates if amount]
 
 
 def table(results: list[Result]) -> str:
@@ -121,7 +178,8 @@ def table(results: list[Result]) -> str:
         if result.copy_s:
             name, shown = "copy", f"{result.copy_s * 1e3:.2f}"
         times = f"{result.ours.min_s * 1e3:.2f}", name, shown
-        rows.append((result.case, *times, f"{result.ratio_turn:.2f}", f"{result.goal:.2f}"))
+        goal = "" if result.goal is None else f"{result.goal:.2f}"
+        rows.append((result.case, *times, f"{result.ratio_turn:.2f}", goal))
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
@@ -141,7 +199,11 @@ def record(result: Result) -> dict[str, json_output.Json]:
         "ratio_median": json_output.finite(result.ratio_median),
         "goal": result.goal,
         "reached": result.reached,
-        "error": result.error,
+        "error": json_output.finite(result.error),
+        "bound": json_output.finite(result.bound),
+        "right": result.right,
+        "flops": result.flops,
+        "bytes_moved": result.bytes_moved,
     }
 
 

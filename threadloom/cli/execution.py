@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from threadloom.cli.inputs import bound_call, make_inputs
-from threadloom.cli.kernel_argument import Chosen
+from threadloom.cli.kernel_argument import KERNEL_FILE, Chosen, ask_file
 from threadloom.comparison import Comparison, compare
+from threadloom.dtypes import u4
 from threadloom.errors import CompileError
 from threadloom.lang.bind import Call
 from threadloom.run_stage import NOT_A_STAGE
@@ -65,10 +66,10 @@ def execute(
         seconds = _best_seconds(runner, repeat)
     else:
         results, first_seconds, seconds, program = _on_gpu(call)
-    outputs = compare(call.kernel, call.dims, results, reference)
+    outputs = compare_with(reference, chosen, call, results)
     return Execution(
         device, dict(chosen.shape or call.dims), outputs, seconds, first_seconds,
-        _rate(chosen, "flops", seconds), _rate(chosen, "bytes_moved", seconds), program,
+        _rate(work(chosen, "flops"), seconds), _rate(work(chosen, "bytes_moved"), seconds), program,
     )  # fmt: skip
 
 
@@ -94,10 +95,27 @@ def references(chosen: Chosen, inputs: Mapping[str, object]) -> dict[str, np.nda
     """Outputs by name in float64: by the file's own function, unless it does not know what `--set` sets."""
     own = getattr(chosen.module, "reference", None)
     if own is not None and chosen.settings.keys() <= inspect.signature(own).parameters.keys():
-        made = own(**inputs)
+        made = ask_file(chosen, "reference", **inputs)
     else:
         made = chosen.kernel.interpret(**inputs, exact=True)
-    return dict(zip(output_names(chosen), made if isinstance(made, tuple) else (made,), strict=True))
+    found, names = made if isinstance(made, tuple) else (made,), output_names(chosen)
+    if len(found) != len(names):
+        what = f"its function reference returns {len(found)} results, {chosen.name} has {len(names)}"
+        raise CompileError(KERNEL_FILE, what, try_=f"return {', '.join(names)}")
+    return dict(zip(names, map(np.asarray, found), strict=True))
+
+
+def compare_with(
+    reference: Mapping[str, np.ndarray], chosen: Chosen, call: Call, results: Mapping[str, np.ndarray]
+) -> list[Comparison]:
+    """Results beside `references`, which are the file's own, so they may be of another shape by mistake."""
+    for tensor in call.kernel.tensors:
+        if tensor.access is not Access.IN and tensor.dtype is not u4:
+            want, got = reference[tensor.name].shape, results[tensor.name].shape
+            if want != got:
+                what = f"its function reference returns {tensor.name} of shape {want}, {chosen.name} makes {got}"
+                raise CompileError(KERNEL_FILE, what)
+    return compare(call.kernel, call.dims, results, reference)
 
 
 def _runner(chosen: Chosen, inputs: Mapping[str, object], stage: Path | None) -> Callable[[], dict[str, np.ndarray]]:
@@ -143,10 +161,15 @@ def _best_seconds(runner: Callable[[], object], repeat: int) -> float:
     return best
 
 
-def _rate(chosen: Chosen, work: str, seconds: float) -> float | None:
-    amount = getattr(chosen.module, work, None)
+def work(chosen: Chosen, kind: str) -> float | None:
+    """What the file's function `kind` ("flops" or "bytes_moved") says of this shape; None where it has none."""
+    amount = getattr(chosen.module, kind, None)
     if amount is None:
         return None
     accepted = inspect.signature(amount).parameters
     known = {**chosen.shape, **chosen.settings}
-    return amount(**{k: v for k, v in known.items() if k in accepted}) / seconds
+    return float(ask_file(chosen, kind, **{k: v for k, v in known.items() if k in accepted}))
+
+
+def _rate(amount: float | None, seconds: float) -> float | None:
+    return None if amount is None else amount / seconds

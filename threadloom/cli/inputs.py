@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from threadloom.cli import UsageError
-from threadloom.cli.kernel_argument import Chosen
+from threadloom.cli.kernel_argument import Chosen, ask_file
 from threadloom.dtypes import ALL, Dtype, numpy_dtype, u4
 from threadloom.lang.bind import Call, sort_arguments
 from threadloom.lang.signature import ConstParam, FunctionParam, Param, ScalarParam
@@ -37,8 +37,8 @@ def _unset_inputs(chosen: Chosen, dtype: str | None, shape: Mapping[str, int] | 
     if dtype is not None:
         if "dtype" not in parameters:
             raise UsageError(f"{chosen.name} has its element types fixed: leave out --dtype")
-        return own(rng, **extents, dtype=numpy_dtype(ALL[dtype]).type)
-    return own(rng, **extents)
+        return ask_file(chosen, "inputs", rng, **extents, dtype=numpy_dtype(ALL[dtype]).type)
+    return ask_file(chosen, "inputs", rng, **extents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,8 @@ def _from_signature(
     tensors = {t.name: t for t in kernel.tensors if t.access is Access.IN}
     made: dict[str, object] = {name: _random(tensor, dims, rng) for name, tensor in tensors.items()}
     for param in chosen.kernel.signature.params:
-        if isinstance(param, ScalarParam):
+        default = chosen.kernel.signature.python.parameters[param.name].default
+        if isinstance(param, ScalarParam) and default is inspect.Parameter.empty:
             made[param.name] = 1 if param.dtype.is_integer else True if param.dtype.kind == "bool" else 1.0
     return made
 

@@ -47,6 +47,11 @@ def add_kernel_arguments(parser: argparse.ArgumentParser, *, optional: bool = Fa
         nargs="?" if optional else None,
         help="file.py:function, or an example: " + ", ".join(example_names()),
     )
+    add_choice_arguments(parser)
+
+
+def add_choice_arguments(parser: argparse.ArgumentParser) -> None:
+    """What goes with KERNEL: its extents and settings."""
     parser.add_argument(
         "--shape",
         metavar="M=4096,N=4096",
@@ -177,10 +182,24 @@ def load_module(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise CompileError(KERNEL_FILE, error.msg, loc=Loc(str(path), error.lineno or 1, error.offset or 1)) from error
     except Exception as error:
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path.absolute())]
-        loc = Loc(str(path), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1) if frames else None
-        raise CompileError(KERNEL_FILE, f"{type(error).__name__}: {error}", loc=loc) from error
+        raise _failed(error, path) from error
     return module
+
+
+def ask_file(chosen: Chosen, name: str, *args: object, **kwargs: object) -> object:
+    """What the file's own function `name` returns; whatever it raises becomes one message that points into the file."""
+    try:
+        return getattr(chosen.module, name)(*args, **kwargs)
+    except ThreadloomError:
+        raise
+    except Exception as error:
+        raise _failed(error, Path(chosen.module.__file__), f"its function {name}: ") from error
+
+
+def _failed(error: Exception, path: Path, where: str = "") -> CompileError:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path.absolute())]
+    loc = Loc(str(path), frames[-1].lineno or 1, (frames[-1].colno or 0) + 1) if frames else None
+    return CompileError(KERNEL_FILE, f"{where}{type(error).__name__}: {error}", loc=loc)
 
 
 def _examples_folder() -> Path:

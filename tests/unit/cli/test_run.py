@@ -88,3 +88,19 @@ def test_list(loom):
 def test_usage(loom, args, said):
     done = loom("run", *args)
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("return x\n", "return x[1, 2]\n", "its function reference: IndexError"),
+        ("return x\n", "return x, x\n", "returns 2 results, negate has 1"),
+        ("return x\n", "return x[None]\n", "of shape (1, 100), negate makes (100,)"),
+        ("def reference(x)", "def reference(y)", "its function reference: TypeError"),
+        ("np.ones(M, ", "np.ones(M / 0, ", "negate.py:13:26: "),
+    ],
+)
+def test_what_goes_wrong_in_the_file_is_told_as_its_own(loom, tmp_path, old, new, said):
+    (tmp_path / "negate.py").write_text(WRONG.replace(old, new))
+    done = loom("run", "negate.py", "--repeat", "1")
+    assert done.returncode == 1 and "error[kernel-file]" in done.stderr and said in done.stderr, done.stderr
