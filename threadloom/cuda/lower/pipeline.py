@@ -12,6 +12,7 @@ from threadloom.cuda.lower.drop_declarations import DropDeclarations
 from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.hide_masks import HideMasks
 from threadloom.cuda.lower.jam_rows import JamRows
+from threadloom.cuda.lower.merge_instances import MergeInstances
 from threadloom.cuda.lower.move_barriers import MoveBarriers
 from threadloom.cuda.lower.outline_loops import OutlineLoops
 from threadloom.cuda.lower.peel_rows import PeelRows
@@ -22,6 +23,7 @@ from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.optimize.order_loops import OrderLoops
+from threadloom.cuda.optimize.raise_affine import RaiseAffine
 from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
 from threadloom.cuda.vectorize.hoist_guarded import HoistGuarded
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
@@ -46,6 +48,7 @@ PASSES: tuple[Pass, ...] = (
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     PrefetchBlocks(),  # while loops over threads still have all threads of a block, guards and all
+    RaiseAffine(),  # no barrier is left in a loop inside a thread, so none of them can diverge at one
     OutlineLoops(),  # no barrier is left between loops; before vectors, so that equal loops are vectorised once
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
     StrideThreads(),  # thins out the ranges that it leaves
@@ -60,10 +63,11 @@ PASSES: tuple[Pass, ...] = (
 )
 
 # Of the above; the others are needed.
-_FOR_SPEED = {"move-barriers", "prefetch-blocks", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows",
+_FOR_SPEED = {"move-barriers", "prefetch-blocks", "raise-affine", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows",
               "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
+    MergeInstances().name,  # for quick compiles
     *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops)),  # which is not for speed
     *(one.name for one in PASSES if one.name in _FOR_SPEED),
     launch_effects.NAME,  # no pass over kernels: how their launches follow one another
@@ -82,6 +86,7 @@ def lower(
     from threadloom.cuda.check.instrument import Instrument
 
     # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
-    first = (Instrument(), Canonicalize()) if check else optimize.passes(without)
-    steps = (*first, *(one for one in PASSES if one.name not in without))
+    first = (Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
+    steps = (*first, *PASSES)
+    steps = tuple(one for one in steps if one.name not in without)
     return run_passes(module, steps, dump_folder=dump_folder, hook=hook, verify_each=hook is not None)
