@@ -63,8 +63,8 @@ PASSES: tuple[Pass, ...] = (
 )
 
 # Of the above; the others are needed.
-_FOR_SPEED = {"move-barriers", "prefetch-blocks", "raise-affine", "narrow-threads", "stride-threads", "carry-accumulators", "peel-rows",
-              "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
+_FOR_SPEED = {"move-barriers", "prefetch-blocks", "raise-affine", "narrow-threads", "stride-threads",
+              "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     MergeInstances().name,  # for quick compiles

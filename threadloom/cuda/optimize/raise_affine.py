@@ -1,6 +1,6 @@
 """A `while` that counts in steps of a constant up to a bound becomes a `for`.
 
-    %i.out, %s.out = while (%i = i32 %lo, %s = float 0.0) { %go = icmp slt i32 %i, %n; condition i1 %go, i32 %i, float %s
+    %i.out, %s.out = while (%i = i32 %lo, %s = float 0.0) { %go = icmp slt i32 %i, %n; condition i1 %go, %i, %s
     } do (%j, %t) { B; %next = add nsw i32 %j, 4; yield i32 %next, float %u }
  -> %s.out = for %i = i32 %lo to %n step 4 carry (%s = float 0.0) { B'; yield float %u }
 
@@ -9,8 +9,8 @@ it ends: later passes run its rows alike, keep as many sums as registers hold, a
 results; LLVM gets a counter that does not wrap. The counter's value after the loop, where it is read, is carried.
 
 Needs: the test is all that the loop does before its body, and is `<` or `<=` between the counter and what the loop
-does not change; `add` of a positive constant, with nsw unless that is 1 and the test `<` (then it cannot wrap). Declines
-for loops that are left early, unsigned tests, counters that fall, double or step by a value.
+does not change; `add` of a positive constant, with nsw unless that is 1 and the test `<` (then it cannot wrap).
+Declines for loops that are left early, unsigned tests, counters that fall, double or step by a value.
 Source: PPoPP'23, section 5 (raising to the affine dialect, whose loops have bounds); ours raises loops only: addresses
 become polynomials where a pass asks for them (affine.py).
 """
@@ -94,7 +94,7 @@ def _compared(loop: While, test: Leaf) -> tuple[int, str, Operand] | str:
     (left, right), predicate = test.operands, test.attrs.predicate
     if left not in loop.args:
         left, right = right, left
-        predicate = {mirrored: plain for plain, mirrored in _MIRRORED.items()}.get(predicate, _MIRRORED.get(predicate, ""))
+        predicate = _MIRRORED.get(predicate, "")
     if left not in loop.args or not isinstance(left.type, Int):
         return "its test compares no counter"
     if predicate not in ("slt", "sle"):
