@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from threadloom.cuda.host_stubs import Stub
-from threadloom.cuda.kernel import APART, COLLECTIVES, GENERAL, GEOMETRY, LAUNCHED
+from threadloom.cuda.kernel import APART, COLLECTIVES, GENERAL, GEOMETRY, INSTANCES, LAUNCHED
 from threadloom.cuda.lower.calls import READERS, call_effect
 from threadloom.cuda.lower.effects import Memory, RootKind
 from threadloom.par.opcodes import Effect
-from threadloom.par.ops import PTR, Alloca, Barrier, Function, If, Leaf, Level, Module, Op, Parallel
+from threadloom.par.ops import PTR, Alloca, Barrier, Block, For, Function, If, Leaf, Level, Module, Op, Parallel, While
 from threadloom.par.walk import walk
 
 NAME = "batch-launches"  # the switch (lower/pipeline.py: OPTIONAL)
@@ -77,12 +77,15 @@ def _seen_from_outside(kernel: Function, module: Module) -> str:
 
 def _has_aftermath(name: str, lowered: Module) -> str:
     """Whether some version of the kernel does more than one loop over blocks, or owns memory outside of it."""
-    names = (name, name + LAUNCHED, name + APART, name + LAUNCHED + APART, name + GENERAL)
+    names = {name, name + LAUNCHED, name + APART, name + LAUNCHED + APART, name + GENERAL}
+    names |= {op.attrs.callee for function in lowered.functions if function.name == name and function.body
+              for op in function.body.ops if isinstance(op, Leaf) and op.attrs.callee.endswith(INSTANCES)}  # fmt: skip
     for function in lowered.functions:
         if function.name not in names or function.body is None:
             continue
         regions = [op for op in _outside_blocks(function.body.ops) if isinstance(op, Parallel)]
-        if len(regions) > 1:
+        loops = [op for op in _outside_blocks(function.body.ops) if isinstance(op, For | While)]
+        if len(regions) > 1 or any(isinstance(op, Parallel) for op in walk(Block(tuple(loops)))):
             return "more than one loop over blocks"
         if regions and not isinstance(function.body.ops[-2 if len(function.body.ops) > 1 else -1], Parallel):
             return "code behind the loop over blocks"

@@ -22,8 +22,10 @@ from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.optimize.collapse import Collapse
 from threadloom.cuda.optimize.order_loops import OrderLoops
 from threadloom.cuda.optimize.raise_affine import RaiseAffine
+from threadloom.cuda.optimize.serialize_inner import ForkInner, SerializeInner
 from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
 from threadloom.cuda.vectorize.hoist_guarded import HoistGuarded
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
@@ -49,6 +51,7 @@ PASSES: tuple[Pass, ...] = (
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     PrefetchBlocks(),  # while loops over threads still have all threads of a block, guards and all
     RaiseAffine(),  # no barrier is left in a loop inside a thread, so none of them can diverge at one
+    Collapse(),  # on whole loops over threads, and when it is seen how much there is in them
     OutlineLoops(),  # no barrier is left between loops; before vectors, so that equal loops are vectorised once
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
     StrideThreads(),  # thins out the ranges that it leaves
@@ -58,13 +61,15 @@ PASSES: tuple[Pass, ...] = (
     PruneExits(),  # lanes that stay in a loop then agree about its counters
     HoistGuarded(),  # past the exits that are constants now, and before masks stand in the way
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
+    SerializeInner(),  # what loops over threads have become
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
 )
 
 # Of the above; the others are needed.
-_FOR_SPEED = {"move-barriers", "prefetch-blocks", "raise-affine", "narrow-threads", "stride-threads",
-              "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads"}  # fmt: skip
+_FOR_SPEED = {"move-barriers", "prefetch-blocks", "raise-affine", "collapse", "narrow-threads", "stride-threads",
+              "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads",
+              "serialize-inner"}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     MergeInstances().name,  # for quick compiles
@@ -88,5 +93,7 @@ def lower(
     # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
     first = (Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
     steps = (*first, *PASSES)
-    steps = tuple(one for one in steps if one.name not in without)
+    instead = {SerializeInner().name: ForkInner()}
+    steps = tuple(instead.get(one.name) if one.name in without else one for one in steps)
+    steps = tuple(one for one in steps if one is not None)
     return run_passes(module, steps, dump_folder=dump_folder, hook=hook, verify_each=hook is not None)

@@ -29,7 +29,7 @@ from threadloom.par.passes import run_passes
 from threadloom.par.walk import operands, walk
 from threadloom.writer import Writer
 
-_FOR_LLVM = ("specialize-launch", "specialize", "peel-rows", "vectorize-threads", "hide-masks")
+_FOR_LLVM = ("specialize-launch", "specialize", "collapse", "peel-rows", "vectorize-threads", "hide-masks")
 _GLOBAL = re.compile(r'@("[^"]+"|[-\w$.]+)')
 
 
