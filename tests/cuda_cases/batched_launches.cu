@@ -126,11 +126,37 @@ void host_threads() {
   for (int one : bad) SAME(one == 0);
 }
 
+// Between launches whose threads stay with their own elements nobody waits; with other blocks, or one element on, they do.
+__global__ void twice(int* y, const int* x) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+void own_elements() {
+  int *x = ints(1), *y = ints(0), *z = ints(0);
+  for (int k = 0; k < 40; ++k) {
+    skewed<<<(n + 127) / 128, 128>>>(x, 1);
+    twice<<<(n + 127) / 128, 128>>>(y, x);
+    twice<<<(n + 127) / 128, 128>>>(z, y);
+    add<<<(n + 255) / 256, 256>>>(Pair{z, 1});
+    twice<<<(n + 63) / 64, 128>>>(y, z);
+    skewed<<<(n + 127) / 128, 128>>>(x, 1);
+    turn<<<(n + 127) / 128, 128>>>(z, y, 0);
+  }
+  std::vector<int> a = read(x), b = read(y), c = read(z);
+  for (int i = 0; i < n; ++i) {
+    int before = 1 + (39 * (i < 128 ? 4000 : 2)) + (i < 128 ? 2000 : 1);
+    SAME(a[i] == 1 + 40 * (i < 128 ? 4000 : 2));
+    SAME(b[i] == 2 * (4 * before + 1));
+    SAME(c[n - 1 - i] == b[i]);
+  }
+}
+
 int main() {
   dependent_chains();
   parts_of_one_allocation();
   pointers_elsewhere();
   other_streams_and_events();
   host_threads();
+  own_elements();
   return wrong != 0;
 }

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from threadloom.cuda import entry, front, inline, launch_effects, link_host, semantics
+from threadloom.cuda import entry, front, inline, launch_effects, link_host, own_elements, semantics
 from threadloom.cuda.cfg import parsing
 from threadloom.cuda.cfg.fold_packed import fold_packed
 from threadloom.cuda.front import FrontIr, SourceOptions
 from threadloom.cuda.host_launches import with_launch_facts
 from threadloom.cuda.host_stubs import Stub, find_stubs
-from threadloom.cuda.kernel import SHARED_DYNAMIC, THREAD_LOCAL_CALLS
+from threadloom.cuda.kernel import INSTANCES, SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
 from threadloom.cuda.split_coerced import split_coerced
@@ -105,7 +105,10 @@ def lower_unit(
     shared = {name: static_shared_bytes(f) for name, f in original.items()}
     known = {stub.kernel: launch_effects.launch_effects(original[stub.kernel], raised.module, lowered, stub)
              for stub in stubs}  # fmt: skip
-    return DeviceUnit(raised, lowered, stubs, shared, {k: e for k, e in known.items() if not isinstance(e, str)})
+    effects = {kernel: effects for kernel, effects in known.items() if not isinstance(effects, str)}
+    if own_elements.NAME in without:
+        effects = {kernel: launch_effects.without_own(one) for kernel, one in effects.items()}
+    return DeviceUnit(raised, lowered, stubs, shared, effects)
 
 
 def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes:
@@ -238,6 +241,11 @@ def _hide_entries(module) -> None:
 _LONG_UNIT_LINES = 20_000
 
 
+def _is_long(module) -> bool:
+    merged = any(function.name.endswith(INSTANCES) for function in module.functions)
+    return merged or str(module).count("\n") > _LONG_UNIT_LINES
+
+
 def emit_object(module, options: UnitOptions) -> bytes:
     import llvmlite.binding as llvm
 
@@ -246,11 +254,10 @@ def emit_object(module, options: UnitOptions) -> bytes:
     target = host_cpu().target
     cpu, features = (options.cpu, "") if options.cpu else (target.cpu, target.features)
     made = llvm.Target.from_triple(module.triple)
-    machine = made.create_target_machine(
-        cpu=cpu, features=features, opt=options.optimize, reloc="pic", codemodel="small"
-    )
-    long = str(module).count("\n") > _LONG_UNIT_LINES
-    tuning = llvm.create_pipeline_tuning_options(speed_level=min(options.optimize, 2) if long else options.optimize)
+    long = _is_long(module)
+    level = min(options.optimize, 2) if long else options.optimize
+    machine = made.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
+    tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = True
     tuning.loop_unrolling = not long
     llvm.create_pass_builder(machine, tuning).getModulePassManager().run(

@@ -13,12 +13,13 @@ out of serial loops), done at run time instead of in the host's code.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom.cuda.host_stubs import Stub
 from threadloom.cuda.kernel import APART, COLLECTIVES, GENERAL, GEOMETRY, INSTANCES, LAUNCHED
 from threadloom.cuda.lower.calls import READERS, call_effect
 from threadloom.cuda.lower.effects import Memory, RootKind
+from threadloom.cuda.own_elements import ANYWHERE, Own, even_blocks, own_elements
 from threadloom.par.opcodes import Effect
 from threadloom.par.ops import PTR, Alloca, Barrier, Block, For, Function, If, Leaf, Level, Module, Op, Parallel, While
 from threadloom.par.walk import walk
@@ -35,6 +36,7 @@ class PointerEffect:
     offset_bytes: int
     reads: bool
     writes: bool
+    own: Own = ANYWHERE  # where each thread stays with its own elements
 
 
 def launch_effects(kernel: Function, raised: Module, lowered: Module, stub: Stub) -> tuple[PointerEffect, ...] | str:
@@ -42,6 +44,7 @@ def launch_effects(kernel: Function, raised: Module, lowered: Module, stub: Stub
     if reason := _seen_from_outside(kernel, raised) or _has_aftermath(kernel.name, lowered):
         return reason
     touched: dict[str, tuple[bool, bool]] = {}
+    own = own_elements(kernel, raised) if even_blocks(_versions(kernel.name, lowered)) else {}
     for access in Memory(kernel, raised).accesses(kernel.body.ops if kernel.body else ()):
         for root in access.roots:
             if root.kind in (RootKind.PARAM, RootKind.NOALIAS):
@@ -49,12 +52,18 @@ def launch_effects(kernel: Function, raised: Module, lowered: Module, stub: Stub
                 touched[root.name] = (reads or access.kind != "write", writes or access.writes)
             elif root.kind not in _SILENT:
                 return "an access through a pointer that is no argument, or to a global variable"
-    own = zip(kernel.params[: len(kernel.params) - len(GEOMETRY)], stub.params, strict=True)
+    sources = zip(kernel.params[: len(kernel.params) - len(GEOMETRY)], stub.params, strict=True)
     return tuple(
-        PointerEffect(source.argument, source.offset_bytes, *touched[param.value.name])
-        for param, source in own
+        PointerEffect(source.argument, source.offset_bytes, *touched[param.value.name],
+                      own.get(param.value.name, ANYWHERE))
+        for param, source in sources
         if param.value.name in touched and param.value.type == PTR and not source.by_pointer
-    )
+    )  # fmt: skip
+
+
+def without_own(effects: tuple[PointerEffect, ...]) -> tuple[PointerEffect, ...]:
+    """Launches then wait for one another by whole arrays."""
+    return tuple(replace(effect, own=ANYWHERE) for effect in effects)
 
 
 def _seen_from_outside(kernel: Function, module: Module) -> str:
@@ -77,11 +86,8 @@ def _seen_from_outside(kernel: Function, module: Module) -> str:
 
 def _has_aftermath(name: str, lowered: Module) -> str:
     """Whether some version of the kernel does more than one loop over blocks, or owns memory outside of it."""
-    names = {name, name + LAUNCHED, name + APART, name + LAUNCHED + APART, name + GENERAL}
-    names |= {op.attrs.callee for function in lowered.functions if function.name == name and function.body
-              for op in function.body.ops if isinstance(op, Leaf) and op.attrs.callee.endswith(INSTANCES)}  # fmt: skip
-    for function in lowered.functions:
-        if function.name not in names or function.body is None:
+    for function in _versions(name, lowered):
+        if function.body is None:
             continue
         regions = [op for op in _outside_blocks(function.body.ops) if isinstance(op, Parallel)]
         loops = [op for op in _outside_blocks(function.body.ops) if isinstance(op, For | While)]
@@ -94,11 +100,16 @@ def _has_aftermath(name: str, lowered: Module) -> str:
     return ""
 
 
+def _versions(name: str, lowered: Module) -> list[Function]:
+    names = {name, name + LAUNCHED, name + APART, name + LAUNCHED + APART, name + GENERAL}
+    names |= {op.attrs.callee for function in lowered.functions if function.name == name and function.body
+              for op in function.body.ops if isinstance(op, Leaf) and op.attrs.callee.endswith(INSTANCES)}  # fmt: skip
+    return [function for function in lowered.functions if function.name in names]
+
+
 def _outside_blocks(ops: tuple[Op, ...]) -> Iterator[Op]:
     for op in ops:
         yield op
         if isinstance(op, If):
             yield from _outside_blocks(op.then.ops)
             yield from _outside_blocks(op.otherwise.ops)
-
-

@@ -145,8 +145,12 @@ def _effects(index: int, kernel: KernelRecord, lines: list[str]) -> str:
     """The last two fields: the table of effects and its length, -1 where they are not known."""
     if not kernel.effects:
         return f"ptr null, i32 {-1 if kernel.effects is None else 0}"
-    numbers = [n for e in kernel.effects for n in (e.argument, e.offset_bytes, int(e.reads), int(e.writes))]
-    listed = ", ".join(f"i32 {number}" for number in numbers)
+    numbers = [
+        number
+        for one in kernel.effects
+        for number in (one.argument, one.offset_bytes, one.reads, one.writes, one.own.bytes, one.own.block)
+    ]
+    listed = ", ".join(f"i32 {int(number)}" for number in numbers)
     lines.append(f"@loom.kernel.effects.{index} = internal constant [{len(numbers)} x i32] [{listed}]")
     return f"ptr @loom.kernel.effects.{index}, i32 {len(kernel.effects)}"
 

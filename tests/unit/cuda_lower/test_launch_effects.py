@@ -7,6 +7,7 @@ import pytest
 from threadloom.cuda.host_stubs import ParamSource, Stub
 from threadloom.cuda.launch_effects import PointerEffect, launch_effects
 from threadloom.cuda.lower.pipeline import lower
+from threadloom.cuda.own_elements import Own, own_elements
 from threadloom.par.ops import I32, PTR
 from threadloom.par.text import parse
 
@@ -65,6 +66,50 @@ def test_the_table_that_the_runtime_reads() -> None:
 
     known = KernelRecord(STUB, "entry", 1024, (PointerEffect(1, 8, False, True),))
     text = registration_ir((known, KernelRecord(STUB, "entry", 1024, ()), KernelRecord(STUB, "entry", 1024)), (), 750)
-    assert "[4 x i32] [i32 1, i32 8, i32 0, i32 1]" in text
+    assert "[6 x i32] [i32 1, i32 8, i32 0, i32 1, i32 0, i32 0]" in text
     assert "ptr @loom.kernel.effects.0, i32 1 }" in text
     assert "ptr null, i32 0 }" in text and "ptr null, i32 -1 }" in text
+
+
+OWN = """
+define exported void @k(ptr %x, ptr %y, i32 %n, GEOMETRY) {
+  parallel blocks (%blockIdx.z, %blockIdx.y, %blockIdx.x) = (i32 0, i32 0, i32 0) to (i32 %grid.z, i32 %grid.y, i32 %grid.x) {
+    parallel threads (%threadIdx.z, %threadIdx.y, %threadIdx.x) = (i32 0, i32 0, i32 0) to (i32 %block.z, i32 %block.y, i32 %block.x) {
+      %start = mul i32 %blockIdx.x, EXTENT
+      %i = add i32 %start, %threadIdx.x
+      %wide = sext i32 %i to i64
+      %p = getelementptr { float, i32 }, ptr %x, i64 %wide
+      %q = getelementptr { float, i32 }, ptr %x, i64 %wide, i32 1
+      store float 0.0, ptr %p
+      %v = load i32, ptr %q
+      EXTRA
+    }
+  }
+  return
+}
+"""  # noqa: E501
+
+
+def _own(extent: str = "%block.x", extra: str = "") -> dict[str, Own]:
+    module = parse(OWN.replace("GEOMETRY", GEOMETRY).replace("EXTENT", extent).replace("EXTRA", extra), "k.par")
+    return own_elements(module.functions[0], module)
+
+
+def test_elements_of_each_thread_alone() -> None:
+    assert _own() == {"x": Own(8)}
+    assert _own("128") == {"x": Own(8, 128)}
+    assert _own(extra="%r = getelementptr float, ptr %y, i64 %wide\n store float 0.0, ptr %r") == {
+        "x": Own(8),
+        "y": Own(4),
+    }
+    assert _own("%n") == {}
+
+
+@pytest.mark.parametrize("extra", [
+    "%r = getelementptr float, ptr %x, i64 %wide\n store float 0.0, ptr %r",  # other bytes for each thread
+    "%far = add i64 %wide, 1\n %r = getelementptr { float, i32 }, ptr %x, i64 %far\n store float 0.0, ptr %r",
+    "%r = getelementptr { float, i32 }, ptr %x, i32 %v\n store float 0.0, ptr %r",
+    "%r = getelementptr { float, i32 }, ptr %x, i64 %wide, i32 1\n store double 0.0, ptr %r",  # reaches over the end
+])  # fmt: skip
+def test_elements_of_others(extra: str) -> None:
+    assert "x" not in _own(extra=extra)

@@ -31,6 +31,7 @@ from threadloom.whole_file import write_whole
 if TYPE_CHECKING:
     from threadloom.cuda.front import FrontIr
     from threadloom.cuda.host_stubs import Stub
+    from threadloom.cuda.launch_effects import PointerEffect
     from threadloom.cuda.nvcc_options import NvccPlan
     from threadloom.cuda.raise_cfg_to_par import Raised
 
@@ -163,15 +164,24 @@ def _lowered_texts(raised: Raised, stubs: tuple[Stub, ...], passes: tuple[str, .
     whole = pipeline.lower(raised.module)
     idle = {step.name for step in whole.steps if not step.changed}
     kernels = {function.name: function for function in raised.module.functions}
-    effects = [launch_effects.launch_effects(kernels[s.kernel], raised.module, whole.module, s) for s in stubs]
-    batched = f"batched {effects}" if any(not isinstance(one, str) for one in effects) else ""
+    found = [launch_effects.launch_effects(kernels[s.kernel], raised.module, whole.module, s) for s in stubs]
+    effects = [one for one in found if not isinstance(one, str)]
     texts: dict[str, str] = {}
     for name, without in switches(passes).items():
         same = len(without) == 1 and without[0] in idle
         module = whole.module if not without or same else pipeline.lower(raised.module, without=without).module
         text = _LAUNCH_FACT.sub("", print_module(module, False))
-        texts[name] = text + ("" if launch_effects.NAME in without else batched)
+        texts[name] = text + _batched(effects, without)
     return texts
+
+
+def _batched(effects: list[tuple[PointerEffect, ...]], without: tuple[str, ...]) -> str:
+    """What the kernels' table of effects has, where launches wait in batches."""
+    from threadloom.cuda import launch_effects, own_elements
+
+    if launch_effects.NAME in without or not effects:
+        return ""
+    return str([launch_effects.without_own(one) for one in effects] if own_elements.NAME in without else effects)
 
 
 _LAUNCH_FACT = re.compile(r'"loom\.launched"="[^"]*" ')  # changes nothing by itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from threadloom.cuda import launch_effects
+from threadloom.cuda import launch_effects, own_elements
 from threadloom.cuda.lower.block_collectives import LowerBlockCollectives
 from threadloom.cuda.lower.check_divergence import CheckDivergence
 from threadloom.cuda.lower.drop_declarations import DropDeclarations
@@ -75,7 +75,8 @@ OPTIONAL: tuple[str, ...] = (
     MergeInstances().name,  # for quick compiles
     *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops)),  # which is not for speed
     *(one.name for one in PASSES if one.name in _FOR_SPEED),
-    launch_effects.NAME,  # no pass over kernels: how their launches follow one another
+    launch_effects.NAME,  # no passes over kernels: how their launches follow one another
+    own_elements.NAME,
 )
 
 

@@ -1,6 +1,7 @@
 // Launches of the default stream wait here until a call could see what they did, and then run in one parallel region
 // (the paper's fusion of regions, and their hoisting out of the host's loops around launches). Between two of them the
-// workers meet only if one writes an allocation that the other uses; else whoever is done with its share goes on.
+// workers meet only if one writes an allocation that the other uses, unless both stay with their threads' own elements
+// (threadloom/cuda/own_elements.py); else whoever is done with its share goes on.
 //
 // That is no more than a GPU does: a launch returns at once there, too. It is done for kernels whose every access goes
 // through pointers among their arguments (threadloom/cuda/launch_effects.py), and where those lead to memory of
@@ -17,12 +18,19 @@ extern "C" int __loom_max_threads();  // parallel.cpp
 
 namespace loom {
 namespace {
+// What a launch does to one allocation.
+struct Use {
+  const char* allocation;
+  const void* pointer;
+  long own_bytes;  // of each thread, from `pointer` on; 0: anywhere
+};
+
 // Filled anew for each launch, so that no memory has to be asked for.
 struct Postponed {
   const Kernel* kernel = nullptr;
   SavedArguments arguments;
   Geometry geometry;
-  std::vector<const char*> reads, writes;  // allocations
+  std::vector<Use> reads, writes;
 
   bool fill(const Kernel& launched, void** values, const Geometry& shape) {
     kernel = &launched;
@@ -33,13 +41,23 @@ struct Postponed {
       const Effect& effect = launched.effects[i];
       const void* p = *(const void**)((const char*)values[effect.argument] + effect.offset);
       if (!p) continue;
-      const char* allocation = device_allocation(p);
-      if (!allocation) return false;
-      if (effect.reads) reads.push_back(allocation);
-      if (effect.writes) writes.push_back(allocation);
+      Use use{device_allocation(p), p, own_bytes(effect)};
+      if (!use.allocation) return false;
+      if (effect.reads) reads.push_back(use);
+      if (effect.writes) writes.push_back(use);
     }
     arguments.save(launched, values);
     return true;
+  }
+  // Thread numbers along x are all there is, and no index wraps.
+  long own_bytes(const Effect& effect) const {
+    const unsigned *grid = geometry.grid, *block = geometry.block;
+    bool along_x = grid[1] == 1 && grid[2] == 1 && block[1] == 1 && block[2] == 1;
+    bool fits = !effect.own_block || block[0] == (unsigned)effect.own_block;
+    return along_x && fits && (double)grid[0] * block[0] * effect.own_bytes < 2147483648.0 ? effect.own_bytes : 0;
+  }
+  bool same_blocks(const Postponed& other) const {
+    return geometry.grid[0] == other.geometry.grid[0] && geometry.block[0] == other.geometry.block[0];
   }
   void run() { run_kernel(*kernel, arguments.pointers.data(), geometry); }
 };
@@ -63,23 +81,24 @@ Waiting& waiting() {
   return *all;
 }
 constexpr size_t most_launches = 256;
-
-bool meet(const std::vector<const char*>& some, const std::vector<const char*>& others) {
-  return std::any_of(some.begin(), some.end(), [&](const char* one) { return std::find(others.begin(), others.end(), one) != others.end(); });
-}
+constexpr size_t most_in_flight = 32;  // each is compared with the next; waiting once for so many costs nothing
 
 // What the team has not waited for yet.
 struct InFlight {
-  std::vector<const char*> reads, writes;
+  std::vector<const Postponed*> launches;
 
-  void clear() {
-    reads.clear();
-    writes.clear();
+  // `same`: each worker runs the same blocks of both, so what every thread does to its own elements comes in order.
+  static bool meet(const std::vector<Use>& some, const std::vector<Use>& others, bool same) {
+    for (const Use& a : some)
+      for (const Use& b : others)
+        if (a.allocation == b.allocation && !(same && a.own_bytes && a.own_bytes == b.own_bytes && a.pointer == b.pointer)) return true;
+    return false;
   }
-  bool conflicts(const Postponed& next) const { return meet(next.writes, reads) || meet(next.writes, writes) || meet(next.reads, writes); }
-  void add(const Postponed& next) {
-    reads.insert(reads.end(), next.reads.begin(), next.reads.end());
-    writes.insert(writes.end(), next.writes.begin(), next.writes.end());
+  bool conflicts(const Postponed& next) const {
+    return std::any_of(launches.begin(), launches.end(), [&](const Postponed* one) {
+      bool same = next.same_blocks(*one);
+      return meet(next.writes, one->reads, same) || meet(next.writes, one->writes, same) || meet(next.reads, one->writes, same);
+    });
   }
 };
 
@@ -88,11 +107,11 @@ void run_all(Launches& launches) {
     InFlight before;
     for (size_t i = 0; i < launches.count; ++i) {
       Postponed& next = launches.all[i];
-      if (before.conflicts(next)) {
+      if (before.launches.size() == most_in_flight || before.conflicts(next)) {
         join_team();
-        before.clear();
+        before.launches.clear();
       }
-      before.add(next);
+      if (!next.reads.empty() || !next.writes.empty()) before.launches.push_back(&next);
       next.run();
     }
   });

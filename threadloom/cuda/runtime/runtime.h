@@ -42,6 +42,7 @@ struct Kernel {
 struct Effect {
   int argument, offset;  // where the pointer lies
   int reads, writes;
+  int own_bytes, own_block;  // each thread's own elements only (threadloom/cuda/own_elements.py); 0: anywhere, any block
 };
 struct Geometry {
   unsigned grid[3], block[3], shared_bytes;
