@@ -49,6 +49,7 @@ WARP_LANES = 32
 
 # Suffixes of a kernel's versions: for the launches that the host code fixes, for separate arrays, for all others.
 LAUNCHED, APART, GENERAL = ".launched", ".apart", ".general"
+INSTANCES = ".instances"  # of what several kernels have in common (lower/merge_instances.py)
 
 
 def is_kernel(function: Function) -> bool:

@@ -36,7 +36,7 @@ from threadloom.par.result_types import result_type
 from threadloom.source import Loc
 
 FLOAT_KINDS = ("half", "bfloat", "float", "double", "x86_fp80", "fp128")
-_TAIL_WORDS = ("tail", "musttail", "notail")
+TAIL_WORDS = ("tail", "musttail", "notail")
 
 
 class LeafParser:
@@ -181,7 +181,7 @@ class LeafParser:
 
     def leaf(self) -> Leaf:
         cursor, names, first = self.cursor, self.result_names, self.cursor.token
-        tail = cursor.advance().text if cursor.at(*_TAIL_WORDS) else ""
+        tail = cursor.advance().text if cursor.at(*TAIL_WORDS) else ""
         opcode = OPCODES.get(cursor.token.text)
         if opcode is None or first.kind != "word":
             cursor.fail(f"no such operation: {first.text!r}", first, _suggest(first.text))

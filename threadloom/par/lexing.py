@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import NamedTuple, NoReturn
 
 from threadloom.errors import CompileError, slug
@@ -10,17 +11,19 @@ from threadloom.source import Loc, excerpt
 
 SYNTAX = slug("par-syntax", "the text is not valid par: a word, bracket, name or type is out of place")
 
+_SPACE = r"(?:[ \t\r\n]+|;[^\n]*)*"
 _TOKEN = re.compile(
-    r"""(?P<space>(?:[ \t\r\n]+|;[^\n]*)+)
-      | (?P<local>%(?:[-a-zA-Z$._0-9]+|"[^"]*"))
+    rf"""{_SPACE}(?:
+        (?P<local>%(?:[-a-zA-Z$._0-9]+|"[^"]*"))
       | (?P<global>@(?:[-a-zA-Z$._0-9]+|"[^"]*"))
       | (?P<metadata>!(?:[-a-zA-Z$._0-9]+)?(?:"[^"]*")?)
       | (?P<string>c?"[^"]*")
       | (?P<number>0x[KLMHR]?[0-9A-Fa-f]+|-?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)
       | (?P<word>[a-zA-Z_$.](?:[-a-zA-Z$._0-9])*)
-      | (?P<mark>\.\.\.|[-()\[\]{}<>,=*:\#])""",
+      | (?P<mark>\.\.\.|[-()\[\]{{}}<>,=*:\#]))""",
     re.VERBOSE,
 )
+_REST = re.compile(_SPACE)
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 
 
@@ -50,17 +53,24 @@ class Cursor:
 
     def _tokenize(self) -> list[Token]:
         tokens: list[Token] = []
-        source, match_at, position, line = self.source, _TOKEN.match, 0, 1
-        while position < len(source):
-            match = match_at(source, position)
-            if match is None:
-                self._fail_at(position, line, f"unexpected character {source[position]!r}")
-            kind, end = match.lastgroup, match.end()
-            if kind != "space":
-                tokens.append(Token(str(kind), source[position:end], position, line))
-            line += source.count("\n", position, end)
-            position = end
-        tokens.append(Token("end", "end of text", position, len(self._line_starts)))
+        source, starts, position = self.source, self._line_starts, 0
+        line, next_line = 1, starts[1] if len(starts) > 1 else len(source)
+        append, make = tokens.append, tuple.__new__  # a text has some hundred thousand tokens
+        for match in _TOKEN.finditer(source):
+            if match.start() != position:
+                break
+            kind = match.lastgroup
+            start, position = match.span(kind)
+            while start >= next_line:
+                next_line = starts[line + 1] if line + 1 < len(starts) else len(source) + 1
+                line += 1
+            append(make(Token, (kind, source[start:position], start, line)))
+        rest = _REST.match(source, position)
+        position = rest.end() if rest else position
+        if position < len(source):
+            line = bisect_right(starts, position)
+            self._fail_at(position, line, f"unexpected character {source[position]!r}")
+        append(Token("end", "end of text", position, len(starts)))
         return tokens
 
     @property

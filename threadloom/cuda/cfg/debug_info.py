@@ -4,33 +4,39 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from threadloom.source import Loc
 
-_NODE = re.compile(r"^(![0-9]+) = (?:distinct )?!(DI[A-Za-z]+)\((.*)\)$", re.MULTILINE)
-_FIELD = re.compile(r'(\w+): ("(?:[^"\\]|\\.)*"|![0-9]+|[-\w]+)')
-_WANTED = {"DILocation", "DIFile", "DISubprogram", "DILexicalBlock", "DILexicalBlockFile"}
+_NODE = re.compile(
+    r"^(![0-9]+) = (?:distinct )?!(DILocation|DIFile|DISubprogram|DILexicalBlock|DILexicalBlockFile)\((.*)\)$",
+    re.MULTILINE,
+)
+_FIELDS = {
+    field: re.compile(rf'(?:^|, ){field}: ("(?:[^"\\]|\\.)*"|![0-9]+|[-\w]+)')
+    for field in ("scope", "line", "column", "inlinedAt", "file", "filename", "directory")
+}
 HEADERS_DIR = str(Path(__file__).resolve().parent.parent / "headers")
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):  # a module may have a hundred thousand
     kind: str
-    fields: dict[str, str]
+    text: str
+
+    def get(self, field: str) -> str:
+        """The field as it is spelt; empty where it is not there."""
+        found = _FIELDS[field].search(self.text)
+        return found[1] if found else ""
 
 
 class DebugInfo:
     """The debug nodes of one module; `loc` answers by metadata name."""
 
     def __init__(self, module_text: str):
-        self._nodes = {
-            name: _Node(kind, dict(_FIELD.findall(fields)))
-            for name, kind, fields in _NODE.findall(module_text)
-            if kind in _WANTED
-        }
+        self._nodes = {name: _Node(kind, text) for name, kind, text in _NODE.findall(module_text)}
         self._known: dict[str, Loc | None] = {}
+        self._files: dict[str, str] = {}
 
     def loc(self, node: str) -> Loc | None:
         """The innermost position that is not inside our own headers (an atomicAdd is where the user wrote it)."""
@@ -43,26 +49,31 @@ class DebugInfo:
         if found is None or found.kind != "DISubprogram":
             return None
         file = self._file(node)
-        return Loc(file, int(found.fields.get("line", 1))) if file else None
+        return Loc(file, int(found.get("line") or 1)) if file else None
 
     def _find(self, node: str) -> Loc | None:
         found, first = self._nodes.get(node), None
         while found is not None and found.kind == "DILocation":
-            file, line = self._file(found.fields.get("scope", "")), int(found.fields.get("line", 0))
+            file, line = self._file(found.get("scope")), int(found.get("line") or 0)
             if file and line:
-                loc = Loc(file, line, max(1, int(found.fields.get("column", 1))))
+                loc = Loc(file, line, max(1, int(found.get("column") or 1)))
                 if not file.startswith(HEADERS_DIR):
                     return loc
                 first = first or loc
-            found = self._nodes.get(found.fields.get("inlinedAt", ""))
+            found = self._nodes.get(found.get("inlinedAt"))
         return first
 
     def _file(self, scope: str) -> str:
+        if scope not in self._files:
+            self._files[scope] = self._find_file(scope)
+        return self._files[scope]
+
+    def _find_file(self, scope: str) -> str:
         while (found := self._nodes.get(scope)) is not None:
-            if "file" in found.fields and (file := self._nodes.get(found.fields["file"])):
-                name = _text(file.fields.get("filename", ""))
-                return name if os.path.isabs(name) else os.path.join(_text(file.fields.get("directory", "")), name)
-            scope = found.fields.get("scope", "")
+            if file := self._nodes.get(found.get("file")):
+                name = _text(file.get("filename"))
+                return name if os.path.isabs(name) else os.path.join(_text(file.get("directory")), name)
+            scope = found.get("scope")
         return ""
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from threadloom.cuda.cfg.debug_info import DebugInfo
 from threadloom.cuda.cfg.ops import BasicBlock, Branch, Function, Jump, Module, Phi, Ret, Stop, Terminator
 from threadloom.errors import CompileError, InternalError, slug
-from threadloom.par.leaf_parsing import LeafParser
+from threadloom.par.leaf_parsing import TAIL_WORDS, LeafParser
 from threadloom.par.lexing import Cursor, Token, unquoted
 from threadloom.par.opcodes import FAST_MATH_FLAGS
 from threadloom.par.ops import PTR, VOID, Alloca, Attrs, Const, Global, Int, Leaf, Operand, Param, Space, Type, Value
@@ -139,6 +140,7 @@ class LlvmParser(LeafParser):
         self.debug = debug
         self.defined: set[str] = set()
         self.function_loc: Loc | None = None
+        self.place = ""  # `!dbg` of the leaf that is read
 
     def operand_of(self, type_: Type) -> Operand:
         cursor = self.cursor
@@ -297,13 +299,20 @@ class LlvmParser(LeafParser):
             yield kind, node
 
     def _leaf(self) -> Leaf:
+        self.place = ""
         leaf = self.leaf()
-        pairs = dict(leaf.attrs.metadata)
-        return _tidied(leaf, self.debug.loc(pairs.get("dbg", "")))
+        return Leaf(leaf.opcode, leaf.operands, leaf.result, _tidied(leaf.attrs), self.debug.loc(self.place))
+
+    def _metadata(self, attrs: Attrs) -> Attrs:
+        """Of metadata only the place is read: TBAA and loop hints are for LLVM."""
+        self.place = dict(self._attachments()).get("dbg", "")
+        return attrs
 
     def _is_asm(self) -> bool:
         """Whether the instruction at the cursor is `call T asm ...`."""
         cursor = self.cursor
+        if cursor.token.text not in ("call", *TAIL_WORDS):
+            return False
         for index in range(cursor.index, len(cursor.tokens)):
             token = cursor.tokens[index]
             if token.line != cursor.token.line or token.text == "(" or token.kind in ("global", "local"):
@@ -437,24 +446,16 @@ def _string_text(quoted: str) -> str:
     return re.sub(r"\\([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), quoted.strip('"'))
 
 
-def _tidied(leaf: Leaf, loc: Loc | None) -> Leaf:
-    """Drop what no later stage reads: TBAA and loop hints, call-site attributes."""
-    attrs = leaf.attrs
-    callee = attrs.callee.removeprefix("\\01")
-    changes = Attrs(
-        tuple(flag for flag in attrs.flags if flag not in ("tail", "notail", "musttail")), attrs.predicate,
-        attrs.source_type, attrs.align_bytes, attrs.ordering, attrs.volatile, callee, attrs.indices, (),
-        tuple(_kept_arg_attrs(text) for text in attrs.arg_attrs),
-    )  # fmt: skip
-    if not any(changes.arg_attrs):
-        changes = _without_arg_attrs(changes)
-    return Leaf(leaf.opcode, leaf.operands, leaf.result, changes, loc)
-
-
-def _without_arg_attrs(attrs: Attrs) -> Attrs:
-    from dataclasses import replace
-
-    return replace(attrs, arg_attrs=())
+def _tidied(attrs: Attrs) -> Attrs:
+    """Without what no later stage reads of a call: tail, and attributes that do not change how arguments are passed."""
+    if not attrs.callee and not attrs.arg_attrs and not attrs.flags:
+        return attrs
+    kept = tuple(_kept_arg_attrs(text) for text in attrs.arg_attrs)
+    flags = tuple(flag for flag in attrs.flags if flag not in TAIL_WORDS)
+    callee, arg_attrs = attrs.callee.removeprefix("\\01"), kept if any(kept) else ()
+    if (flags, callee, arg_attrs) == (attrs.flags, attrs.callee, attrs.arg_attrs):
+        return attrs
+    return replace(attrs, flags=flags, callee=callee, arg_attrs=arg_attrs)
 
 
 def _kept_arg_attrs(text: str) -> str:

@@ -22,6 +22,7 @@ from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.optimize import pipeline as optimize
+from threadloom.cuda.optimize.align_shares import AlignShares
 from threadloom.cuda.optimize.collapse import Collapse
 from threadloom.cuda.optimize.order_loops import OrderLoops
 from threadloom.cuda.optimize.raise_affine import RaiseAffine
@@ -50,6 +51,7 @@ PASSES: tuple[Pass, ...] = (
     ForToWhile(Level.BLOCKS),  # a grid-wide barrier has become a barrier among blocks
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     PrefetchBlocks(),  # while loops over threads still have all threads of a block, guards and all
+    AlignShares(),  # while addresses are those of single threads
     RaiseAffine(),  # no barrier is left in a loop inside a thread, so none of them can diverge at one
     Collapse(),  # on whole loops over threads, and when it is seen how much there is in them
     OutlineLoops(),  # no barrier is left between loops; before vectors, so that equal loops are vectorised once
@@ -67,9 +69,10 @@ PASSES: tuple[Pass, ...] = (
 )
 
 # Of the above; the others are needed.
-_FOR_SPEED = {"move-barriers", "prefetch-blocks", "raise-affine", "collapse", "narrow-threads", "stride-threads",
-              "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads",
-              "serialize-inner"}  # fmt: skip
+_FOR_SPEED = {
+    "move-barriers", "prefetch-blocks", "align-shares", "raise-affine", "collapse", "narrow-threads", "stride-threads",
+    "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads", "serialize-inner",
+}  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     MergeInstances().name,  # for quick compiles
