@@ -72,4 +72,4 @@ def even_blocks(versions: Iterable[Function]) -> bool:
     """Whether all versions of a lowered kernel give the blocks of equal launches to the same workers."""
     loops = [op for version in versions if version.body for op in walk(version.body) if isinstance(op, Parallel)]
     blocks = [op for op in loops if op.level is Level.BLOCKS]
-    return all(op.schedule == "static" and len(op.ivs) == len(BLOCK_INDEX) for op in blocks)
+    return all(op.schedule == "static" and op.grain == 1 and len(op.ivs) == len(BLOCK_INDEX) for op in blocks)

@@ -149,7 +149,8 @@ class Parallel:
     """`ivs[d]` runs over [lowers[d], uppers[d]) with step 1, all iterations in parallel. Body ends without Yield.
 
     Blocks start in index order (last iv fastest). `schedule`: "static" (contiguous, even) or "dynamic" (the next
-    free worker takes the next iteration); only meaningful for BLOCKS.
+    free worker takes the next iteration); only meaningful for BLOCKS. `grain`: where there are very many iterations,
+    static shares begin at multiples of it (a power of two).
     """
 
     level: Level
@@ -159,6 +160,7 @@ class Parallel:
     body: Block
     schedule: str = "static"
     loc: Loc | None = None
+    grain: int = 1
 
 
 @dataclass(frozen=True, slots=True)

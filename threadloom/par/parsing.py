@@ -214,17 +214,19 @@ class _ModuleParser(LeafParser):
         uppers = self._operand_list()
         if not len(names) == len(lowers) == len(uppers):
             cursor.fail(f"{len(names)} variables, {len(lowers)} lower and {len(uppers)} upper bounds: must be as many")
-        schedule = "static"
+        schedule, grain = "static", 1
         if cursor.accept("schedule"):
             cursor.expect("(")
             schedule = cursor.one_of(("static", "dynamic"), "a schedule")
+            if cursor.accept(","):
+                grain = cursor.integer("a grain")
             cursor.expect(")")
         loc = self.opt_loc()
         ivs = tuple(self.define(lower.type, name) for name, lower in zip(names, lowers, strict=True))
         body = self._block()
         self.result_names = result_names
         self.results(())
-        return Parallel(level, ivs, lowers, uppers, body, schedule, loc)
+        return Parallel(level, ivs, lowers, uppers, body, schedule, loc, grain)
 
     def _name_list(self) -> list:
         cursor, names = self.cursor, []

@@ -122,7 +122,8 @@ def _op_lines(op: Op, depth: int, locs: bool) -> list[str]:
             result = (op.result,) if op.result else ()
             return [f"{pad}{_results(result)}{leaf_text(op)}{_loc(op.loc, locs)}"]
         case Parallel():
-            schedule = f" schedule({op.schedule})" if op.level == "blocks" else ""
+            grain = f", {op.grain}" if op.grain > 1 else ""
+            schedule = f" schedule({op.schedule}{grain})" if op.level == "blocks" else ""
             head = f"parallel {op.level} ({_names(op.ivs)}) = ({_list(op.lowers)}) to ({_list(op.uppers)}){schedule}"
             return _region(pad + head + _loc(op.loc, locs), op.body, depth, locs)
         case For():

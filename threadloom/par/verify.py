@@ -108,6 +108,7 @@ RULES: tuple[Rule, ...] = (
                                   for iv, lower, upper in zip(op.ivs, op.lowers, op.uppers, strict=False)),
          "each variable of a parallel and its bounds must be of one integer type"),
     Rule(Parallel, lambda op: op.schedule in ("static", "dynamic"), "a schedule is static or dynamic"),
+    Rule(Parallel, lambda op: op.grain > 0 and op.grain & (op.grain - 1) == 0, "a grain is a power of two"),
     Rule(Alloca, lambda op: op.result.type == PTR and isinstance(op.count.type, Int),
          "an alloca gives a ptr and counts with an integer"),
     Rule(Alloca, lambda op: op.align_bytes & (op.align_bytes - 1) == 0, "an alignment must be a power of two"),

@@ -70,8 +70,9 @@ PASSES: tuple[Pass, ...] = (
 
 # Of the above; the others are needed.
 _FOR_SPEED = {
-    "move-barriers", "prefetch-blocks", "align-shares", "raise-affine", "collapse", "narrow-threads", "stride-threads",
-    "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded", "vectorize-threads", "serialize-inner",
+    "move-barriers", "prefetch-blocks", "align-shares", "raise-affine", "collapse", "narrow-threads",
+    "stride-threads", "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded",
+    "vectorize-threads", "serialize-inner",
 }  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (

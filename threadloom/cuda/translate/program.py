@@ -29,7 +29,8 @@ from threadloom.par.passes import run_passes
 from threadloom.par.walk import operands, walk
 from threadloom.writer import Writer
 
-_FOR_LLVM = ("specialize-launch", "specialize", "collapse", "peel-rows", "vectorize-threads", "hide-masks")
+_FOR_LLVM = ("specialize-launch", "specialize", "align-shares", "collapse", "peel-rows", "vectorize-threads",
+             "hide-masks")  # fmt: skip
 _GLOBAL = re.compile(r'@("[^"]+"|[-\w$.]+)')
 
 

@@ -230,8 +230,10 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
         run.line(f"{quoted('%', value.name)} = load {type_text(value.type)}, ptr {at}, align {align_bytes(value.type)}")
     bytes_ = _plan_slices(run, op, "null")
     held = acquire_arena(run, bytes_, worker) if _shared_allocas(op) else HeldArena("", "null")
-    share = _dynamic_shares if op.schedule == "dynamic" else _static_share
-    share(run, plan, context, count, worker, workers, held.memory)
+    if op.schedule == "dynamic":
+        _dynamic_shares(run, plan, context, count, worker, workers, held.memory)
+    else:
+        _static_share(run, plan, count, worker, workers, held.memory, op.grain)
     if _stores_past_caches(op):
         run.line("fence seq_cst")  # such stores are not ordered with what other cores do next
     if held.slot:
@@ -255,9 +257,9 @@ def _call_body(run: FunctionEmitter, plan: Outlined, begin: str, end: str, memor
     run.line(f"call void {quoted('@', plan.body)}({', '.join(args)})")
 
 
-def _static_share(run: FunctionEmitter, plan: Outlined, context: str, count: str, worker: str, workers: str,
-                  memory: str) -> None:  # fmt: skip
-    """Worker w of W gets count/W iterations; the first count%W workers one more."""
+def _static_share(run: FunctionEmitter, plan: Outlined, count: str, worker: str, workers: str, memory: str,
+                  grain: int) -> None:  # fmt: skip
+    """Worker w of W gets count/W iterations; the first count%W workers one more. Very many begin at the grain."""
     each = run.assign("each", f"udiv i64 {count}, {workers}")
     extra = run.assign("extra", f"urem i64 {count}, {workers}")
     shift = run.assign("shift", f"call i64 @llvm.umin.i64(i64 {worker}, i64 {extra})")
@@ -267,7 +269,21 @@ def _static_share(run: FunctionEmitter, plan: Outlined, context: str, count: str
     wide = run.assign("bonus", f"zext i1 {one_more} to i64")
     size = run.assign("size", f"add i64 {each}, {wide}")
     end = run.assign("end", f"add i64 {begin}, {size}")
+    if grain > 1:
+        begin, end = _at_grain(run, begin, end, count, each, grain)
     _call_body(run, plan, begin, end, memory)
+
+
+def _at_grain(run: FunctionEmitter, begin: str, end: str, count: str, each: str, grain: int) -> tuple[str, str]:
+    """Both rounded down, but for the last end, where that moves less than an eighth of a share."""
+    many = run.assign("many", f"icmp uge i64 {each}, {8 * grain}")
+    mask = run.assign("mask", f"select i1 {many}, i64 {-grain}, i64 -1")
+    last = run.assign("is.last", f"icmp eq i64 {end}, {count}")
+    rounded = run.assign("rounded", f"and i64 {end}, {mask}")
+    return (
+        run.assign("begin.rounded", f"and i64 {begin}, {mask}"),
+        run.assign("end.rounded", f"select i1 {last}, i64 {count}, i64 {rounded}"),
+    )
 
 
 def _dynamic_shares(run: FunctionEmitter, plan: Outlined, context: str, count: str, worker: str, workers: str,
