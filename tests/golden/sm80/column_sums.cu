@@ -56,10 +56,8 @@ column_sums(const float* __restrict__ x, const i64 x_stride0, const i64 x_stride
       }
     }
     #pragma unroll
-    for (int r = 0; r < 4; r++) sum_2[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 8; i++) {
-      sum_2[(i) % 4] = sum_2[(i) % 4] + x_2[i];
+      sum_2[(i) % 4] = i / 4 % 2 == 0 ? x_2[i] : sum_2[(i) % 4] + x_2[i];
     }
     #pragma unroll
     for (int r = 0; r < 4; r++) {

@@ -109,10 +109,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         float max_2[2];
         float max_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-        #pragma unroll
         for (int i = 0; i < 16; i++) {
-          max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+          max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -146,10 +144,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         float sum_2[2];
         float sum_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-        #pragma unroll
         for (int i = 0; i < 16; i++) {
-          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -273,10 +269,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       float max_2[2];
       float max_2_parts[4];  // 2 chains a row: additions overlap
       #pragma unroll
-      for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-      #pragma unroll
       for (int i = 0; i < 16; i++) {
-        max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+        max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
       }
       #pragma unroll
       for (int r = 0; r < 2; r++) {
@@ -304,10 +298,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       float sum_2[2];
       float sum_2_parts[4];  // 2 chains a row: additions overlap
       #pragma unroll
-      for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-      #pragma unroll
       for (int i = 0; i < 16; i++) {
-        sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+        sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
       }
       #pragma unroll
       for (int r = 0; r < 2; r++) {
@@ -425,10 +417,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       float max_2[2];
       float max_2_parts[4];  // 2 chains a row: additions overlap
       #pragma unroll
-      for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-      #pragma unroll
       for (int i = 0; i < 16; i++) {
-        max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+        max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
       }
       #pragma unroll
       for (int r = 0; r < 2; r++) {
@@ -462,10 +452,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       float sum_2[2];
       float sum_2_parts[4];  // 2 chains a row: additions overlap
       #pragma unroll
-      for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-      #pragma unroll
       for (int i = 0; i < 16; i++) {
-        sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+        sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
       }
       #pragma unroll
       for (int r = 0; r < 2; r++) {
@@ -592,10 +580,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         float max_2[2];
         float max_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-        #pragma unroll
         for (int i = 0; i < 16; i++) {
-          max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+          max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -629,10 +615,8 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         float sum_2[2];
         float sum_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-        #pragma unroll
         for (int i = 0; i < 16; i++) {
-          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 4 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {

@@ -63,10 +63,8 @@ layernorm(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, c
     float sum_2[1];
     float sum_2_parts[4];  // 4 chains a row: additions overlap
     #pragma unroll
-    for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 32; i++) {
-      sum_2_parts[(0) * 4 + i % 4] = sum_2_parts[(0) * 4 + i % 4] + row_2[i];
+      sum_2_parts[(0) * 4 + i % 4] = i % 8 < 4 && i / 8 % 4 == 0 ? row_2[i] : sum_2_parts[(0) * 4 + i % 4] + row_2[i];
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) {
@@ -91,11 +89,9 @@ layernorm(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, c
     float sum_1[1];
     float sum_1_parts[4];  // 4 chains a row: additions overlap
     #pragma unroll
-    for (int r = 0; r < 4; r++) sum_1_parts[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 32; i++) {
       const float t_5 = row_2[i] * row_2[i];
-      sum_1_parts[(0) * 4 + i % 4] = sum_1_parts[(0) * 4 + i % 4] + t_5;
+      sum_1_parts[(0) * 4 + i % 4] = i % 8 < 4 && i / 8 % 4 == 0 ? t_5 : sum_1_parts[(0) * 4 + i % 4] + t_5;
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) {

@@ -44,10 +44,8 @@ softmax(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, u16
     float max_2[1];
     float max_2_parts[4];  // 4 chains a row: additions overlap
     #pragma unroll
-    for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-    #pragma unroll
     for (int i = 0; i < 32; i++) {
-      max_2_parts[(0) * 4 + i % 4] = fmax_nan(max_2_parts[(0) * 4 + i % 4], row_2[i]);
+      max_2_parts[(0) * 4 + i % 4] = i % 8 < 4 && i / 8 % 4 == 0 ? row_2[i] : fmax_nan(max_2_parts[(0) * 4 + i % 4], row_2[i]);
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) {
@@ -71,10 +69,8 @@ softmax(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, u16
     float sum_2[1];
     float sum_2_parts[4];  // 4 chains a row: additions overlap
     #pragma unroll
-    for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 32; i++) {
-      sum_2_parts[(0) * 4 + i % 4] = sum_2_parts[(0) * 4 + i % 4] + row_2[i];
+      sum_2_parts[(0) * 4 + i % 4] = i % 8 < 4 && i / 8 % 4 == 0 ? row_2[i] : sum_2_parts[(0) * 4 + i % 4] + row_2[i];
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) {

@@ -84,10 +84,8 @@ else if (group == 1) {
       }
     }
     #pragma unroll
-    for (int r = 0; r < 4; r++) sum_2[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 4; i++) {
-      sum_2[i] = sum_2[i] + x_2[i];
+      sum_2[i] = x_2[i];
     }
     #pragma unroll
     for (int r = 0; r < 4; r++) {

@@ -218,10 +218,8 @@ else if (group == 1) {
         float max_2[2];
         float max_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-        #pragma unroll
         for (int i = 0; i < 64; i++) {
-          max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+          max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 16 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -255,10 +253,8 @@ else if (group == 1) {
         float sum_2[2];
         float sum_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-        #pragma unroll
         for (int i = 0; i < 64; i++) {
-          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 16 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -328,10 +324,8 @@ else if (group == 1) {
         float max_2[2];
         float max_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-        #pragma unroll
         for (int i = 0; i < 64; i++) {
-          max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+          max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 16 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -359,10 +353,8 @@ else if (group == 1) {
         float sum_2[2];
         float sum_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-        #pragma unroll
         for (int i = 0; i < 64; i++) {
-          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 16 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -448,10 +440,8 @@ else if (group == 1) {
         float max_2[2];
         float max_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) max_2_parts[r] = -LOOM_INF;
-        #pragma unroll
         for (int i = 0; i < 64; i++) {
-          max_2_parts[((i / 2) % 2) * 2 + i % 2] = fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
+          max_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 16 == 0 ? s[i] : fmax_nan(max_2_parts[((i / 2) % 2) * 2 + i % 2], s[i]);
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {
@@ -485,10 +475,8 @@ else if (group == 1) {
         float sum_2[2];
         float sum_2_parts[4];  // 2 chains a row: additions overlap
         #pragma unroll
-        for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-        #pragma unroll
         for (int i = 0; i < 64; i++) {
-          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
+          sum_2_parts[((i / 2) % 2) * 2 + i % 2] = i / 4 % 16 == 0 ? s[i] : sum_2_parts[((i / 2) % 2) * 2 + i % 2] + s[i];
         }
         #pragma unroll
         for (int r = 0; r < 2; r++) {

@@ -65,10 +65,8 @@ else if (group == 1) {
     }
     float sum_2[1];
     #pragma unroll
-    for (int r = 0; r < 1; r++) sum_2[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 3; i++) {
-      sum_2[0] = sum_2[0] + row_2[i];
+      sum_2[0] = i % 3 == 0 ? row_2[i] : sum_2[0] + row_2[i];
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 1);
@@ -107,10 +105,8 @@ else if (group == 1) {
     }
     float sum_1[1];
     #pragma unroll
-    for (int r = 0; r < 1; r++) sum_1[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 3; i++) {
-      sum_1[0] = sum_1[0] + t_5[i];
+      sum_1[0] = i % 3 == 0 ? t_5[i] : sum_1[0] + t_5[i];
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) sum_1[r] = sum_1[r] + __shfl_xor_sync(0xffffffffu, sum_1[r], 1);

@@ -82,11 +82,9 @@ else if (group == 1) {
     float sum_2[1];
     float sum_2_parts[4];  // 4 chains a row: additions overlap
     #pragma unroll
-    for (int r = 0; r < 4; r++) sum_2_parts[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 16; i++) {
       const float t_1 = row_2[i] * row_2[i];
-      sum_2_parts[(0) * 4 + i % 4] = sum_2_parts[(0) * 4 + i % 4] + t_1;
+      sum_2_parts[(0) * 4 + i % 4] = i % 8 < 4 && i / 8 % 2 == 0 ? t_1 : sum_2_parts[(0) * 4 + i % 4] + t_1;
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) {

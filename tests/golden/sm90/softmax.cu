@@ -67,10 +67,8 @@ else if (group == 1) {
     }
     float max_2[1];
     #pragma unroll
-    for (int r = 0; r < 1; r++) max_2[r] = -LOOM_INF;
-    #pragma unroll
     for (int i = 0; i < 8; i++) {
-      max_2[0] = fmax_nan(max_2[0], x_2[i]);
+      max_2[0] = i % 8 == 0 ? x_2[i] : fmax_nan(max_2[0], x_2[i]);
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) max_2[r] = fmax_nan(max_2[r], __shfl_xor_sync(0xffffffffu, max_2[r], 1));
@@ -99,10 +97,8 @@ else if (group == 1) {
     }
     float sum_2[1];
     #pragma unroll
-    for (int r = 0; r < 1; r++) sum_2[r] = 0;
-    #pragma unroll
     for (int i = 0; i < 8; i++) {
-      sum_2[0] = sum_2[0] + x_2[i];
+      sum_2[0] = i % 8 == 0 ? x_2[i] : sum_2[0] + x_2[i];
     }
     #pragma unroll
     for (int r = 0; r < 1; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 1);

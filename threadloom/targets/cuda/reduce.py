@@ -79,9 +79,7 @@ def reduce_in_place(
     if chains > 1:
         parts = scope.fresh(f"{result.name}_parts")
         w.line(f"{c.register_type(dtype)} {parts}[{n * chains}];  // {chains} chains a row: additions overlap")
-    w.line("#pragma unroll")
-    w.line(f"for (int r = 0; r < {n * chains}; r++) {parts}[r] = {start};")
-    inner = register_index(source, layout, "i")
+    inner, begins = register_index(source, layout, "i"), _begins_chain(source, op.axis, chains)
     with register_loop(scope, source, chain, (op.arg,)):
         element = f"{parts}[({inner}) * {chains} + i % {chains}]" if chains > 1 else f"{parts}[{inner}]"
         outside = dict(scope.registers)
@@ -91,7 +89,8 @@ def reduce_in_place(
         value = c.convert(op.arg.type.dtype, dtype, read(scope, op.arg, source, "i"))
         if (chain or lazy) and (test := _invalid(scope, source, op.axis)):
             value = f"({test} ? {start} : {value})"
-        w.line(f"{element} = {c.combine(op.fn, dtype, element, value)};")
+        total = f"{begins} ? {value} : {c.combine(op.fn, dtype, element, value)}" if begins else value
+        w.line(f"{element} = {total};")
         scope.made_here.clear()
         scope.registers.clear()
         scope.registers.update(outside)
@@ -159,6 +158,17 @@ def _chains(layout: Layout, axis: str) -> int:
     if not digits or digits[0].axis != axis or layout.registers < 16:
         return 1
     return 4 if digits[0].size % 4 == 0 else 2 if digits[0].size % 2 == 0 else 1
+
+
+def _begins_chain(layout: Layout, axis: str, chains: int) -> str:
+    """C condition that register `i` is the first of its chain, which then begins with it; "": each is."""
+    tests, place = [], 1
+    for at, digit in enumerate(layout.of(Source.REGISTER)):
+        value = f"i / {place} % {digit.size}" if place > 1 else f"i % {digit.size}"
+        if digit.axis == axis and digit.size > (first := chains if at == 0 else 1):
+            tests.append(f"{value} < {first}" if first > 1 else f"{value} == 0")
+        place *= digit.size
+    return " && ".join(tests)
 
 
 def emit_scan(scope: Scope, op: tile.Scan, layout: Layout) -> None:
