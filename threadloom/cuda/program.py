@@ -119,7 +119,8 @@ class Program:
                 imports |= {symbol: self._variables_of._loaded().addresses[symbol] for symbol in symbols}
             if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
                 _runtime_in_process()
-            self._code = jit.load(self.emitted.llvm, exports, jit.OPTIMIZED, imports)
+            effort = jit.QUICK if "-O0" in self.options else jit.OPTIMIZED
+            self._code = jit.load(self.emitted.llvm, exports, effort, imports)
         return self._code
 
 
@@ -195,7 +196,7 @@ def _runtime_symbols(llvm: str) -> dict[str, int]:
 def compile(source: str | Path, options: Sequence[str] = (), instantiate: Sequence[str] = ()) -> Program:
     """Compile a CUDA file, or CUDA source text, for calls from Python.
 
-    options: nvcc's (-D -I -std -arch ...). instantiate: template kernels to compile at once, as `name<float, 4>`;
+    options: nvcc's (-D -I -std -arch ...); -O0: no LLVM passes, for what runs once. instantiate: template kernels to compile at once, as `name<float, 4>`;
     others are compiled when they are first asked for.
     """
     return _compiled(source, tuple(options), tuple(instantiate), own_variables=True)
@@ -240,7 +241,8 @@ def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], name
         stubs = host_stubs.find_stubs(ir.host)
         kernels, variables = tuple(stub.kernel for stub in stubs), link_host.shadow_names(ir.host)
         with compile_unit.uncollected():
-            unit = compile_unit.lower_unit(compile_unit.raise_device([ir.device], kernels, variables), stubs)
+            raised = compile_unit.raise_device([ir.device], kernels, variables)
+            unit = compile_unit.lower_unit(raised, stubs, without=plan.without)
         return replace(_emitted(unit, ir, stubs, own_variables), files=_included(dependencies, folder))
 
 
@@ -281,7 +283,8 @@ def _included(dependencies: Path, own: str) -> tuple[tuple[str, str], ...]:
 
     text = dependencies.read_text().replace("\\\n", " ").partition(":")[2]
     paths = {part.replace("\\ ", " ") for part in re.split(r"(?<!\\)\s+", text.strip())}
-    others = (path for path in paths if not path.startswith((str(HEADERS), "/usr/", own)))
+    ours = (str(HEADERS), "/usr/", own)
+    others = (path for path in paths if not path.startswith(ours) and not path.endswith(".pch"))
     return tuple((path, _digest(path)) for path in sorted(others))
 
 

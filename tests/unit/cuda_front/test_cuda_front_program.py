@@ -210,3 +210,11 @@ __global__ void next(int *x, int n) {
     x = np.arange(32, dtype=np.int32)
     program["next"](1, 32, x, 32)
     assert (x == np.roll(np.arange(32), -1)).all()
+
+
+def test_passes_can_be_left_out(compiled: cuda.Program) -> None:
+    quick = cuda.compile(SOURCE, ["-O0", "--without=vectorize-threads"])
+    assert "x float>" in compiled.emitted.llvm and "x float>" not in quick.emitted.llvm
+    x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
+    quick["saxpy"](4, 256, y, x, 2, 1000)
+    np.testing.assert_array_equal(y, 2 * x + 1)

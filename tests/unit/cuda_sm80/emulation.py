@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from threadloom.cuda.lower.pipeline import OPTIONAL
 from threadloom.targets.cuda.emit import KernelSource
 from threadloom.targets.cuda.nvrtc import header
 from threadloom.tile import ops as tile
@@ -24,11 +25,14 @@ def run_on_cpu(
     scalars: dict[str, float],
     edit: Callable[[str], str] = str,
 ) -> None:
-    """Launch with BLOCKS blocks; outputs are written to `arrays` (contiguous, as given). `edit`: of the text."""
+    """Launch with BLOCKS blocks; outputs are written to `arrays` (contiguous, as given). `edit`: of the text. Shared
+    memory is full of NaNs at first."""
     from threadloom import cuda
 
-    text = re.sub(r"#pragma unroll.*", "", edit(source.text)).replace('#include "sm80.cuh"', _headers())
-    program = cuda.compile(text)
+    begin = "const u32 smem = smem_address(raw);"
+    fill = f"for (u32 i = threadIdx.x; i < {source.shared_bytes}; i += blockDim.x) raw[i] = 0xff;\n__syncthreads();"
+    text = re.sub(r"#pragma unroll.*", "", edit(source.text)).replace(begin, f"{begin}\n{fill}").replace('#include "sm80.cuh"', _headers())
+    program = cuda.compile(text, ["-O0", f"--without={','.join(OPTIONAL)}"])  # 256 threads a block, each run once
     args: list[object] = []
     for name in source.direct:
         array = arrays[name]

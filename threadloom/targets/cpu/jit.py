@@ -39,6 +39,7 @@ class CompileOptions:
 
 
 EXPLICIT, OPTIMIZED = CompileOptions(), CompileOptions(optimize=True, level=3)
+QUICK = CompileOptions(level=1)  # for large scalar code that runs once
 
 
 class Code:
