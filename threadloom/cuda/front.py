@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from threadloom.cuda import clang, precompiled
+from threadloom.cuda import clang, precompiled, precompiled_prelude
 from threadloom.cuda.nvcc_options import NO_INPUT
 from threadloom.errors import CompileError, slug
 from threadloom.source import Loc
@@ -28,6 +28,7 @@ DYNAMIC_PARALLELISM = slug("cuda-dynamic-parallelism", "a kernel launches anothe
 NVRTC = slug("cuda-nvrtc", "a program compiles CUDA C++ at run time by NVRTC")
 
 HEADERS = Path(__file__).parent / "headers"
+PRELUDE = HEADERS / "loom" / "prelude.h"
 
 _CUDA_MODE = (
     "-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version",
@@ -77,7 +78,7 @@ class FrontIr:
 def cuda_mode_flags(options: SourceOptions) -> list[str]:
     """What both passes, the preprocessor and the dependency scan have in common."""
     includes = [word for path in options.includes for word in ("-I", path)]
-    ours = ["-include", str(HEADERS / "loom" / "prelude.h"), f"-DLOOM_CUDA_ARCH={options.arch}"]
+    ours = ["-include", str(PRELUDE), f"-DLOOM_CUDA_ARCH={options.arch}"]
     flags = [*options.defines, f"-std={options.standard}", *options.extra]
     return [*_CUDA_MODE, *ours, *includes, "-isystem", str(HEADERS), *_openmp_header(), *flags]
 
@@ -128,7 +129,7 @@ def _compile_side(
     compiler = clang.find()
     run = None
     if user_text is None:
-        run = compiler.run(arguments, cwd)
+        run = precompiled_prelude.run(compiler, arguments, PRELUDE, cwd)
         if run.returncode == 0 or not (_UNREADABLE.search(run.stderr) or _MISSING_TEMPLATE.search(run.stderr)):
             return run
     *flags, source = arguments
