@@ -53,6 +53,15 @@ def test_same_iterations(test: str, step: int) -> None:
         assert _run(raised, low, high) == _run(module, low, high), (low, high)
 
 
+def test_a_bound_that_the_test_computes() -> None:
+    text = LOOP.replace("%spare = mul i32 %i, 2", "%bound = sub i32 %high, 1").replace("TEST", "sle i32 %i, %bound")
+    module = parse(text.replace("STEP", "2"))
+    raised = RaiseAffine().apply(module)
+    verify(raised)
+    assert not any(isinstance(op, While) for op in walk(raised.functions[0].body))
+    assert all(_run(raised, 1, high) == _run(module, 1, high) for high in (-1, 1, 2, 6, 7))
+
+
 def test_reasons() -> None:
     source = Path(__file__).parents[2] / "files/cuda_optimize/raise_affine.par"
     with collected_declines() as declined:

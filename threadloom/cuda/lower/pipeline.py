@@ -52,12 +52,12 @@ PASSES: tuple[Pass, ...] = (
     Split(Level.BLOCKS),  # it takes the loops over threads as they are
     PrefetchBlocks(),  # while loops over threads still have all threads of a block, guards and all
     AlignShares(),  # while addresses are those of single threads
-    RaiseAffine(),  # no barrier is left in a loop inside a thread, so none of them can diverge at one
     Collapse(),  # on whole loops over threads, and when it is seen how much there is in them
     OutlineLoops(),  # no barrier is left between loops; before vectors, so that equal loops are vectorised once
     NarrowThreads(),  # on the final loops over threads; ranges of rows come before rows are split
     StrideThreads(),  # thins out the ranges that it leaves
     CarryAccumulators(),  # what it leaves in registers is what rows are jammed for
+    RaiseAffine(),  # past the bounds that are loaded once now, and before rows are jammed by what loops count
     PeelRows(),  # on the final loops over threads: rows are split where no barrier can come between
     JamRows(),  # on the rows between the edges, and before their threads become lanes
     PruneExits(),  # lanes that stay in a loop then agree about its counters
@@ -70,8 +70,8 @@ PASSES: tuple[Pass, ...] = (
 
 # Of the above; the others are needed.
 _FOR_SPEED = {
-    "move-barriers", "prefetch-blocks", "align-shares", "raise-affine", "collapse", "narrow-threads",
-    "stride-threads", "carry-accumulators", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded",
+    "move-barriers", "prefetch-blocks", "align-shares", "collapse", "narrow-threads",
+    "stride-threads", "carry-accumulators", "raise-affine", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded",
     "vectorize-threads", "serialize-inner",
 }  # fmt: skip
 # What `loom cc --without=` may leave out.

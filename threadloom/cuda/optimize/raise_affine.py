@@ -99,12 +99,20 @@ def _compared(loop: While, test: Leaf) -> tuple[int, str, Operand] | str:
         return "its test compares no counter"
     if predicate not in ("slt", "sle"):
         return "its test is not < or <= between signed numbers"
-    inside = {value.name for value in loop.args} | {op.result.name for op in loop.before.ops if isinstance(op, Leaf)}
-    if isinstance(right, Value) and right.name in inside:
+    if isinstance(right, Value) and right.name in _changing(loop):
         return "its bound changes"
     if predicate == "sle" and int_value(right) == (1 << left.type.bits - 1) - 1:
         return "its bound is the largest number"
     return loop.args.index(left), predicate, right
+
+
+def _changing(loop: While) -> set[str]:
+    """What the test computes from the arguments, and those."""
+    names = {value.name for value in loop.args}
+    for op in loop.before.ops:
+        if isinstance(op, Leaf) and op.result and names & free_values((op,)).keys():
+            names.add(op.result.name)
+    return names
 
 
 def _step(loop: While, position: int, following: Operand, predicate: str) -> int | str:
@@ -137,12 +145,15 @@ def _counted(loop: While, plan: Counted, uses: Counter[str], editor: Editor) -> 
         results.append(left[counter.name])
     again = {arg.name: value for arg, value in zip(loop.after_args, forwarded, strict=True)}
     yielded = tuple(swap(value, again) for _, _, value in carried)
-    inside = (*loop.before.ops[:-1], *rename_block(loop.after, again).ops[:-1], Yield(yielded))
+    changing = _changing(loop)
+    fixed = [op for op in loop.before.ops if isinstance(op, Leaf) and op.result and op.result.name not in changing]
+    tests = [op for op in loop.before.ops[:-1] if op not in fixed]
+    inside = (*tests, *rename_block(loop.after, again).ops[:-1], Yield(yielded))
     with editor.collect() as front:
         high = editor.add(plan.bound, 1, name="end") if plan.or_equal else plan.bound
     args, inits = tuple(arg for arg, _, _ in carried), tuple(init for _, init, _ in carried)
     step, body = const(counter.type, plan.step), Block(_without(inside, loop.before.ops, plan.following))
-    return [*front, For(counter, loop.inits[plan.position], high, step, inits, args, body, tuple(results), loop.loc)]
+    return [*fixed, *front, For(counter, loop.inits[plan.position], high, step, inits, args, body, tuple(results), loop.loc)]
 
 
 def _without(ops: tuple[Op, ...], tests: tuple[Op, ...], following: Operand) -> tuple[Op, ...]:
