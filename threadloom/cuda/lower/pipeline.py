@@ -31,6 +31,7 @@ from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
 from threadloom.cuda.vectorize.hoist_guarded import HoistGuarded
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.prune_exits import PruneExits
+from threadloom.cuda.vectorize.skip_idle import SkipIdle
 from threadloom.cuda.vectorize.stride_threads import StrideThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.canonicalize import Canonicalize
@@ -63,6 +64,7 @@ PASSES: tuple[Pass, ...] = (
     PruneExits(),  # lanes that stay in a loop then agree about its counters
     HoistGuarded(),  # past the exits that are constants now, and before masks stand in the way
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
+    SkipIdle(),  # on what vectors were no good for
     SerializeInner(),  # what loops over threads have become
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
@@ -72,7 +74,7 @@ PASSES: tuple[Pass, ...] = (
 _FOR_SPEED = {
     "move-barriers", "prefetch-blocks", "align-shares", "collapse", "narrow-threads",
     "stride-threads", "carry-accumulators", "raise-affine", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded",
-    "vectorize-threads", "serialize-inner",
+    "vectorize-threads", "skip-idle", "serialize-inner",
 }  # fmt: skip
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (

@@ -1,7 +1,8 @@
 """Whether vectors pay: a rough count of instructions, per lane one after the other against all lanes at once.
 
 Loops count eight times what is inside, wherever they stand. Gathers and scatters cost about as much as the scalar
-accesses they replace; work under a loop that lanes leave one by one is done for lanes that have left, too.
+accesses they replace, and so do bytes under a mask where the machine masks only larger elements; work under a loop
+that lanes leave one by one is done for lanes that have left, too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from threadloom.par.walk import regions
 
 _TRIPS = 8.0
 _GATHER = 1.1  # per lane
+_MASKED_BYTE = 2.0  # per lane, by a branch
 _ASKED = 5.0  # whether lanes are neighbours, before the load that they then share
 _ONE_BY_ONE = 3.0  # per lane: take out, call, put in
 _CALL, _VECTOR_CALL = 20.0, 50.0  # a mathematical function: of the C library, and in vectors of f64
@@ -32,16 +34,20 @@ class Cost:
         return Cost(self.scalar + other.scalar, self.vector + other.vector)
 
 
-def estimate(ops: Iterable[Op], shapes: Shapes, width: int, one_by_one) -> Cost:
-    """For `width` threads; `one_by_one(leaf)` says which leaves vectors cannot do."""
+def estimate(ops: Iterable[Op], shapes: Shapes, width: int, one_by_one, masked: bool = False) -> Cost:
+    """For `width` threads; `one_by_one(leaf)` says which leaves vectors cannot do. `masked`: under a test that lanes
+    answer differently."""
     total = Cost(0.0, 0.0)
     for op in ops:
         if isinstance(op, Leaf):
-            total += _leaf(op, shapes, width, one_by_one)
+            total += _leaf(op, shapes, width, one_by_one, masked)
             continue
+        differs = (isinstance(op, If) and not shapes.uniform(op.cond)) or (
+            isinstance(op, For | While) and shapes.is_masked(op)
+        )
         inside = Cost(0.0, 0.0)
         for region in regions(op):
-            inside += estimate(region.ops, shapes, width, one_by_one)
+            inside += estimate(region.ops, shapes, width, one_by_one, masked or differs)
         if isinstance(op, For | While):
             waste = _STRAGGLERS if shapes.is_masked(op) else 1.0
             inside = Cost(inside.scalar * _TRIPS, inside.vector * _TRIPS * waste)
@@ -51,7 +57,7 @@ def estimate(ops: Iterable[Op], shapes: Shapes, width: int, one_by_one) -> Cost:
     return total
 
 
-def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one) -> Cost:
+def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one, masked: bool) -> Cost:
     value = op.result.type if op.result else op.operands[0].type if op.operands else None
     if op.opcode == "getelementptr":
         return Cost(0.5 * width, 0.5 if shapes.stride(op.result) is not None else 1.0)
@@ -62,6 +68,8 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one) -> Cost:
             return Cost(width, _ASKED + _registers(value, width))
         if stride is None or (stride != 0 and stride != size_bytes(value)):
             return Cost(width, _GATHER * width)
+        if stride != 0 and masked and size_bytes(value) < 4 and not masks_bytes():
+            return Cost(width, _MASKED_BYTE * width)
         return Cost(width, 1.0 if stride == 0 else _registers(value, width))
     if one_by_one(op):
         return Cost(_ONE_BY_ONE * width, 2 * _ONE_BY_ONE * width)
@@ -72,6 +80,13 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one) -> Cost:
     return Cost(
         width, _registers(value, width) * (1.5 if op.opcode in ("fdiv", "sdiv", "udiv", "srem", "urem") else 1.0)
     )
+
+
+def masks_bytes() -> bool:
+    """Whether this machine loads and stores bytes under a mask."""
+    from threadloom.targets.cpu.host import host_cpu
+
+    return host_cpu().has("avx512bw")
 
 
 def _registers(type_, width: int) -> float:
