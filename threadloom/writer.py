@@ -49,6 +49,10 @@ class Writer:
         """A line at the place `mark`, as deep as the writer is now."""
         self._lines.insert(mark, " " * (self._indent * self._depth) + text)
 
+    def written(self, mark: int, end: int) -> list[str]:
+        """The lines from the place `mark` to before `end`, as `insert` at the same depth takes them."""
+        return [line.removeprefix(" " * (self._indent * self._depth)) for line in self._lines[mark:end]]
+
     def cut(self, mark: int) -> None:
         """Forget everything from the place `mark` on."""
         del self._lines[mark:]

@@ -297,10 +297,14 @@ else if (group == 1) {
       }
       i32 t_4 = 1;
       // steady state, tiles without masks
-      for (; t_4 < count_2; t_4++) {
+      const i32 clear = first_without(t_4, count_2, [&](i32 t_4) {
         const i32 n_at = (t_4) * 128;
         const i32 n_at_2 = (t_4 - 1) * 128;
-        if (!(n_at_2 + 128 <= n_stop && (n_at + 127) <= (m_at + shift) && n_at + 128 <= n_stop)) break;
+        return n_at_2 + 128 <= n_stop && (n_at + 127) <= (m_at + shift) && n_at + 128 <= n_stop;
+      });
+      for (; t_4 < clear; t_4++) {
+        const i32 n_at = (t_4) * 128;
+        const i32 n_at_2 = (t_4 - 1) * 128;
         barrier_wait(full_k + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0);  // dependence: load_k -> dot_s (k)
         // dot_s: s
         mma_fence();

@@ -175,19 +175,26 @@ class RoleEmitter:
     def steady_without_masks(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
         """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
 
-        One test for all masks of a pass, and a body without branches: the assembler can overlap all of it."""
+        How many there are is found before it, 32 at a time. So its body has no branch, and no test that the next
+        product would wait for: the assembler can overlap all of it."""
         w = self.scope.writer
-        begin = w.mark()
         w.note("steady state, tiles without masks")
+        head = w.mark()
         self.scope.assumed = []
-        with w.block(f"for (; {t} < {count}; {t}++)"):
+        clear = self.scope.fresh("clear")
+        with w.block(f"for (; {t} < {clear}; {t}++)"):
             self.instance_pass(loop, section, instances)
-            assumed = self.scope.assumed
-            if assumed:
-                w.insert(self.body_mark, f"if (!({' && '.join(assumed)})) break;")
-        self.scope.assumed = None
+        places = w.written(head + 1, self.body_mark)
+        assumed, self.scope.assumed = self.scope.assumed, None
         if not assumed:
-            w.cut(begin)
+            w.cut(head - 1)
+        elif all(line.strip().startswith("const ") for line in places):
+            test = [f"const i32 {clear} = first_without({t}, {count}, [&](i32 {t}) {{", *places]
+            for at, line in enumerate([*test, f"  return {' && '.join(assumed)};", "});"]):
+                w.insert(head + at, line)
+        else:  # what it takes to know changes with the passes
+            w.insert(self.body_mark, f"  if (!({' && '.join(assumed)})) break;")
+            w.replace(head, f"for (; {t} < {count}; {t}++) {{")
 
     def is_light(self, section: Section, first: int) -> bool:
         """Whether all stages but the first only wait for products and release slots: the loop then needs no prologue,
