@@ -100,6 +100,7 @@ class Chooser:
     products: list[PlacedProduct] = field(default_factory=list)
     depth_of: dict[str, int] = field(default_factory=dict)  # value -> loops around its definition
     conditions: list[tuple[Value, Value]] = field(default_factory=list)  # carried pairs that want one buffer
+    masked: list[tuple[Value, Value]] = field(default_factory=list)  # a product and what its mask makes of it
 
     def choose(self, body: Body) -> Choice:
         self._collect(body, 0)
@@ -116,6 +117,9 @@ class Chooser:
     def _collect(self, body: Body, depth: int) -> None:
         for step in body.steps:
             match step:
+                case Vector((op,), masked) if masked is not None:
+                    self.depth_of[op.result.name] = depth
+                    self.masked.append((masked, op.result))
                 case Vector(ops):
                     for op in ops:
                         self.depth_of |= {value.name: depth for value in results(op)}
@@ -147,6 +151,8 @@ class Chooser:
             product = placed.product
             choice.of_product[product.result.name] = axis
             choice.of_value[product.result.name] = axis
+        for product, result in self.masked:
+            choice.of_value[result.name] = choice.of_value[product.name]
         for placed, axis in zip(self.products, axes, strict=True):
             addend = placed.product.addend
             if addend is not None and choice.of_value.setdefault(addend.name, axis) != axis:

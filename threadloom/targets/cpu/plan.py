@@ -22,12 +22,13 @@ class Home:
 @dataclass(frozen=True, slots=True)
 class Loops:
     """Loop nests with `axis` in vector lanes (None: scalar code only). `rooms` are places of values that live from one
-    loop of the nest to another."""
+    loop of the nest to another. `masks`: one `where` in its operand's place, left out where its condition holds."""
 
     items: tuple[Item, ...]
     axis: str | None
     rooms: tuple[tuple[str, Home], ...] = ()
     fetched: tuple[tuple[Path, tuple[tuple[Load, str], ...]], ...] = ()  # see fuse.fetched_ahead
+    masks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,9 @@ class Planner:
                 case Branches(op, then, otherwise):
                     sides = [_yielding_to(self._share(side), op.results) for side in (then, otherwise)]
                     steps.append(Branches(op, *sides))
+                case Loops(masks=True):
+                    (where,) = (op for op, _, _ in placed(step.items))
+                    steps.append(replace(step, masks=self.places.shared(where.args[1], where.result)))
                 case _:
                     steps.append(step)
         return PlannedBody(tuple(steps), body.yields)
@@ -228,7 +231,8 @@ class Planner:
             for op, _, _ in placed(step.items):
                 for value in results(op):
                     if value.name in self.places.layouts and not isinstance(op, Reduce | Load):
-                        any(self.places.try_share(old, value) for old in made)
+                        taken = next((old for old in made if self.places.try_share(old, value)), None)
+                        made = [old for old in made if old is not taken]  # it is no more
                     made.append(value)
 
     def _share_product(self, product: Product) -> list[Planned]:
@@ -326,8 +330,8 @@ class Drafter:
         for step in self._split(body):
             position = (*at, len(steps))
             match step:
-                case Vector(ops):
-                    steps.append(self._loops(ops, position))
+                case Vector(ops, masked):
+                    steps.append(replace(self._loops(ops, position), masks=masked is not None))
                 case Product():
                     self._note_product(step, position)
                     steps.append(step)
@@ -344,7 +348,7 @@ class Drafter:
 
     def _split(self, body: Body) -> Iterator[Vector | Product | Repeated | Chosen]:
         for step in body.steps:
-            if isinstance(step, Vector):
+            if isinstance(step, Vector) and step.masked is None:
                 yield from (Vector(ops) for ops in groups_of(step.ops, self.planner.uses))
             else:
                 yield step

@@ -39,13 +39,16 @@ from threadloom.tile.ops import (
 from threadloom.tile.uses import operands, regions, results, walk
 
 RECOMPUTED_OPS = 4  # most elementwise operations that are worth repeating at every use
+INDEX_RELATIONS = ("lt", "le", "gt", "ge")
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Operations that become loop nests, in order."""
+    """Operations that become loop nests, in order. `masked`: the product that they, one `where` on indices, are alone
+    to read, and whose place its result can take."""
 
     ops: tuple[Op, ...]
+    masked: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +220,29 @@ class StepBuilder:
                 self._append(Repeated(op, self._inner(op.body)), op)
             case If():
                 self._append(Chosen(op, self._inner(op.then), self._inner(op.otherwise)), op)
+            case _ if results(op) and self.uses.is_inline(results(op)[0]):
+                pass
+            case Map() if (product := self._masked_product(op)) is not None:
+                self._append(Vector((op,), product), op)
             case _:
-                if not (results(op) and self.uses.is_inline(results(op)[0])):
-                    self._join(op)
+                self._join(op)
+
+    def _masked_product(self, op: Map) -> Value | None:
+        """The product of `where(comparison of indices, product, number)`, which nothing else reads; what is selected
+        may also be computed from the product, element by element."""
+        if op.fn != "where":
+            return None
+        condition, selected, other = op.args
+        compares = self.uses.definitions.get(condition.name)
+        is_mask = isinstance(compares, Map) and compares.fn in INDEX_RELATIONS and self.uses.is_inline(condition)
+        read = [root for root in self.uses.roots(selected) if root.type.axes]
+        if not is_mask or other.type.axes or len(read) != 1:
+            return None
+        (product,) = read
+        at = self.step_of.get(product.name, -1)
+        alone = self.uses.counts[product.name] == self.uses.counts[selected.name] == 1
+        alike = product.type.dtype is op.result.type.dtype and set(product.type.axes) == set(op.result.type.axes)
+        return product if alone and alike and at >= 0 and isinstance(self.lists[at], Product) else None
 
     def _inner(self, block: Block) -> Body:
         return StepBuilder(self.uses, self.written).build(block)

@@ -15,7 +15,7 @@ from threadloom.targets.cpu.lower.nest import NestEmitter
 from threadloom.targets.cpu.lower.pack import copy, fill, pack
 from threadloom.targets.cpu.lower.ranges import loop_range, scalar, tile_extent, tile_length
 from threadloom.targets.cpu.lower.shared import attach
-from threadloom.targets.cpu.lower.uniform import split_condition
+from threadloom.targets.cpu.lower.uniform import failing_part, split_condition
 from threadloom.targets.cpu.plan import Attach, Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
 from threadloom.tile.ops import LoopAxis, Value
 from threadloom.tile.uses import results
@@ -45,7 +45,13 @@ def emit_body(c: Context, body: PlannedBody) -> None:
 
 
 def _loops(c: Context, step: Loops) -> None:
-    """A nest; built a second time without the conditions that hold for most tiles as a whole."""
+    """A nest; built a second time without the conditions that hold for most tiles as a whole. One that only masks in
+    place is limited to where its condition may fail."""
+    if step.masks and (part := failing_part(c, step)) is not None:
+        c.windows = part
+        _nest(c, step)
+        c.windows = {}
+        return
     split = split_condition(c, step)
     if split is None:
         _nest(c, step)

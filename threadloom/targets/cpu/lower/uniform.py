@@ -3,8 +3,10 @@
     s = where(n <= m + shift, s, -inf)
     ->  if (last n of the tile) <= (first m of the tile) + shift: { nest without the condition } else { nest }
 
-So blocks of causal attention below the diagonal pay nothing for the mask. Only comparisons of sums of indices and
-scalars that a `where` of the nest reads.
+Where `s` is a product that nothing else reads, the `where` is a nest of its own that works in place, on the part of
+the tile where the condition may fail: so blocks of causal attention below the diagonal pay nothing for the mask, and
+those on it for a triangle's worth of keys. Only comparisons of sums of indices and scalars that a `where` of the nest
+reads.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import I64, Operand
 from threadloom.targets.cpu.fuse import placed
-from threadloom.targets.cpu.lower.context import Context
+from threadloom.targets.cpu.lower.context import Context, Window
 from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.plan import Loops
 from threadloom.tile.ops import Cast, Index, Map, Op, Value
@@ -29,6 +31,41 @@ class Affine:
 
     factors: tuple[tuple[str, int], ...]
     scalar: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """scalar + sum of factor * position <= limit."""
+
+    factors: dict[str, int]
+    scalar: Operand
+    limit: int
+
+    def largest(self, c: Context, without: str = "") -> Operand:
+        """The left side's largest value in the tile, at position 0 of the axis `without`."""
+        found = self.scalar
+        for axis, factor in self.factors.items():
+            if factor > 0 and axis != without:
+                found = c.b.add(found, c.b.mul(c.b.sub(c.ranges[axis].length, 1), factor))
+        return found
+
+
+def failing_part(c: Context, step: Loops) -> dict[str, Window] | None:
+    """Of a nest that masks in place: an axis not in lanes, and its positions where the condition may fail."""
+    (where,) = (op for op, _, _ in placed(step.items))
+    test = _test(c, c.plan.definitions[where.args[0].name])
+    if test is None:
+        return None
+    b = c.b
+    for axis, factor in test.factors.items():
+        if axis == step.axis or factor not in (1, -1):
+            continue
+        length = c.ranges[axis].length
+        rest = b.sub(test.largest(c, without=axis), test.limit)
+        if factor == 1:  # holds up to position -rest
+            return {axis: Window(b.min(b.max(b.sub(1, rest), 0), length), 1, length)}
+        return {axis: Window(const(I64, 0), 1, b.min(b.max(rest, 0), length))}  # holds from position rest on
+    return None
 
 
 def split_condition(c: Context, step: Loops) -> tuple[Operand, frozenset[str]] | None:
@@ -66,19 +103,19 @@ def _conditions(c: Context, ops: list[Op]) -> list[Map]:
 
 
 def _holds(c: Context, op: Map) -> Operand | None:
+    test = _test(c, op)
+    return None if test is None else c.b.icmp("sle", test.largest(c), const(I64, test.limit))
+
+
+def _test(c: Context, op: Map) -> Test | None:
     left, right = (_affine(c, arg) for arg in op.args)
     if left is None or right is None:
         return None
     sign, limit = _RELATIONS[op.fn]
-    b = c.b
-    factors = dict(left.factors)
+    factors = {axis: sign * factor for axis, factor in left.factors}
     for axis, factor in right.factors:
-        factors[axis] = factors.get(axis, 0) - factor
-    largest = b.mul(b.sub(left.scalar, right.scalar), sign)
-    for axis, factor in factors.items():
-        if factor * sign > 0:
-            largest = b.add(largest, b.mul(b.sub(c.ranges[axis].length, 1), factor * sign))
-    return b.icmp("sle", largest, const(I64, limit))
+        factors[axis] = factors.get(axis, 0) - sign * factor
+    return Test(factors, c.b.mul(c.b.sub(left.scalar, right.scalar), sign), limit)
 
 
 def _affine(c: Context, value: Value) -> Affine | None:
