@@ -78,15 +78,24 @@ class Ablation:
 
     def worth_alone(self, name: str) -> float | None:
         """What `name` gains with none of the others."""
-        return self.ratio(NONE, f"only {name}")
+        return self.ratio(f"{NONE} nor {name}" if name in _IN_NONE else NONE, f"only {name}")
+
+
+# Left out only by itself: without it every loop over threads forks, which would hide what the others do.
+_IN_NONE = ("serialize-inner",)
 
 
 def switches(passes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Variant -> the passes that are left out."""
-    found: dict[str, tuple[str, ...]] = {ALL: (), NONE: passes}
+    none = tuple(one for one in passes if one not in _IN_NONE)
+    found: dict[str, tuple[str, ...]] = {ALL: (), NONE: none}
     for one in passes:
         found[f"without {one}"] = (one,)
-        found[f"only {one}"] = tuple(other for other in passes if other != one)
+        if one in _IN_NONE:
+            found[f"only {one}"] = none
+            found[NONE + f" nor {one}"] = passes
+        else:
+            found[f"only {one}"] = tuple(other for other in none if other != one)
     return found
 
 
