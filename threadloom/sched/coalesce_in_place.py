@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from threadloom.task.ops import Kind, STask, TaskGraph, Tile
+from threadloom.tile.ops import Dot
 
 
 def coalesce_in_place(graph: TaskGraph) -> TaskGraph:
@@ -44,9 +45,18 @@ def _can_share(operand: Tile, result: Tile, task: STask, graph: TaskGraph) -> bo
         return False
     if any(graph.task(t).kind in (Kind.LOAD, Kind.GATHER) for t in operand.producers):
         return False  # a loaded tile lies in memory that the copy engine fills ahead
+    if any(graph.task(t).kind is Kind.DOT for t in operand.producers) and not is_row_operand(result, graph):
+        return False  # it has to go to shared memory
     same_instance = all(e.distance == 0 for e in graph.edges if e.value in (operand.name, *operand.values))
     others = [t for t in operand.consumers if t != task.name]
     return same_instance and all(_leads_to(other, task.name, graph) for other in others)
+
+
+def is_row_operand(tile: Tile, graph: TaskGraph) -> bool:
+    """Whether products read the tile, if at all, only as their left operand and with the same axes as depth: such a
+    tile can be in registers in the order in which a matrix unit makes and takes rows."""
+    dots = [op for t in graph.tasks if t.name in tile.consumers for op in t.ops if isinstance(op, Dot)]
+    return all(op.b.name not in tile.values for op in dots) and len({frozenset(op.over) for op in dots}) <= 1
 
 
 def _is_initial(result: Tile, task: STask, graph: TaskGraph) -> bool:

@@ -39,6 +39,7 @@ class AxisRole:
     row: bool
     column: bool
     depth: bool
+    beside: bool  # a batch axis of a product, or further rows or columns: there is a product for each index of a tile
     narrowest_bytes: int  # of an element of the operands it is the depth of
     contiguous: bool  # the innermost dimension of the largest tensor that it indexes
     whole_rows: bool = False  # rows of a product that warps cannot share by columns
@@ -53,6 +54,7 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
     """Every TILE axis that a loop cuts, grid first."""
     dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
     inner, undivided = _contiguous_axes(graph, whole), whole_row_axes(graph)
+    beside = {axis for d in dots for axis in _beside(d, whole)} - {axis for d in dots for axis in _main(d, whole)}
     found: dict[str, AxisRole] = {}
     for loop in graph.loops:
         for loop_axis in loop.axes:
@@ -68,12 +70,24 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 row=any(name in d.a.type.axes and name not in d.over and name not in d.b.type.axes for d in dots),
                 column=any(name in d.b.type.axes and name not in d.over and name not in d.a.type.axes for d in dots),
                 depth=bool(over),
+                beside=name in beside,
                 narrowest_bytes=min(widths, default=4),
                 contiguous=name in inner,
                 whole_rows=name in undivided,
                 long_rows=_longest_row(graph, whole, name) >= LONG_ROW,
             )
     return list(found.values())
+
+
+def _main(dot: Dot, whole: dict[str, int]) -> list[str]:
+    """One axis each for the product's rows, columns and depth: the longest, of equals the last."""
+    free = [tuple(x for x in v.type.axes if x not in dot.over) for v in (dot.a, dot.b)]
+    own = [tuple(x for x in axes if x not in other) for axes, other in zip(free, reversed(free), strict=True)]
+    return [max(reversed(axes), key=lambda x: whole[x]) for axes in (*own, dot.over) if axes]
+
+
+def _beside(dot: Dot, whole: dict[str, int]) -> set[str]:
+    return {*dot.a.type.axes, *dot.b.type.axes} - set(_main(dot, whole))
 
 
 def _longest_row(graph: TaskGraph, whole: dict[str, int], axis: str) -> int:
@@ -163,6 +177,8 @@ def _options(role: AxisRole, device: Device) -> list[int]:
 
 def _smallest(role: AxisRole, device: Device) -> list[int]:
     """Extents below what is worth a look."""
+    if role.beside:
+        return [1]
     if role.spatial and role.row:
         return [_rows(role, device)]
     sizes = (8, 16) if role.column and not role.depth else (16, 32) if role.in_product else (1, 2, 4, 16)
@@ -181,6 +197,8 @@ def _rows(role: AxisRole, device: Device) -> int:
 def _sm_options(role: AxisRole, device: Device) -> list[int]:
     rows, columns = _rows(role, device), int(device.fact("dot_columns", 8))
     extent = max(1, role.extent)
+    if role.beside:
+        return [s for s in (1, 2, 4) if s < 2 * extent]
     if role.spatial and role.row:
         most = device.max_worker_roles * 2 if rows >= 64 else 16
         sizes = [rows * n for n in range(1, most + 1) if n <= 4 or n % 2 == 0]

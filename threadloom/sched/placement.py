@@ -410,6 +410,9 @@ def _gpu_place(
         return str(device.fact("accumulator_space", "reg")), "accumulator"
     if "column" in operands or ("row" in operands and "reg" not in str(device.fact("dot_a_space", "smem")).split()):
         return "smem", layout
+    depths = {frozenset(op.over) for t in users for op in t.ops if isinstance(op, Dot)}
+    if "row" in operands and len(depths) > 1:
+        return "smem", layout  # registers hold it in the order that one of the products wants
     return "reg", "operand-a" if operands else "row"
 
 

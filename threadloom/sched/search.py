@@ -29,6 +29,7 @@ from threadloom.sched.check import check
 from threadloom.sched.clusters import cluster_sizes, clusters_worth_trying
 from threadloom.sched.coalesce_accumulators import coalesce_accumulators
 from threadloom.sched.coalesce_in_place import coalesce_in_place
+from threadloom.sched.copy_products import copy_products
 from threadloom.sched.costs import Measured
 from threadloom.sched.cut_late_inputs import cut_late_inputs
 from threadloom.sched.cut_late_outputs import cut_late_outputs
@@ -293,7 +294,9 @@ def _split_contexts(
 
 def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     """The passes between the task level and scheduling, each with its reason."""
-    graph = cut_late_inputs(graph)  # first: what it cuts off becomes tiles of its own
+    if device is not None and device.arch != "cpu":
+        graph = copy_products(graph)  # a core's products lie in memory like everything else
+    graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use
     graph = drop_copies(graph)  # before sharing places: a copy reads the place

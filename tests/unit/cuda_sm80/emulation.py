@@ -31,7 +31,8 @@ def run_on_cpu(
 
     begin = "const u32 smem = smem_address(raw);"
     fill = f"for (u32 i = threadIdx.x; i < {source.shared_bytes}; i += blockDim.x) raw[i] = 0xff;\n__syncthreads();"
-    text = re.sub(r"#pragma unroll.*", "", edit(source.text)).replace(begin, f"{begin}\n{fill}").replace('#include "sm80.cuh"', _headers())
+    text = re.sub(r"#pragma unroll.*", "", edit(source.text)).replace(begin, f"{begin}\n{fill}")
+    text = text.replace('#include "sm80.cuh"', _headers())
     program = cuda.compile(text, ["-O0", f"--without={','.join(OPTIONAL)}"])  # 256 threads a block, each run once
     args: list[object] = []
     for name in source.direct:

@@ -4,6 +4,7 @@ their thread waits for them, so a wait or a barrier too few gives wrong numbers.
 from __future__ import annotations
 
 import importlib
+import itertools
 import re
 
 import numpy as np
@@ -12,11 +13,11 @@ import pytest
 from tests.unit.cuda_sm80.emulation import run_on_cpu
 from tests.unit.cuda_target.machine_code import example_call
 from threadloom.comparison import compare
+from threadloom.errors import CompileError
 from threadloom.machine.devices import device
-from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit import KernelSource
-from threadloom.targets.cuda.launch import device_tensors
+from threadloom.targets.cuda.launch import _programs, device_tensors
 from threadloom.targets.cuda.sm80.emit import emit
 from threadloom.tile.ops import Access
 
@@ -24,12 +25,16 @@ pytestmark = pytest.mark.clang
 
 
 def generated(call) -> KernelSource:
+    """The code of the first of the best plans that there is code for."""
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
-    dims = {name: max(1, extent) for name, extent in call.dims.items()}
-    aligned = {name: f.aligned for name, f in facts.items()}
-    program = plan(call.kernel, dims, device("a100"), strides_ok=aligned, splits=False).best
-    return emit(program, facts, call.dims)
+    refused: list[CompileError] = []
+    for program in itertools.islice(_programs(call.kernel, call.dims, facts, device("a100"), splits=False), 8):
+        try:
+            return emit(program, facts, call.dims)
+        except CompileError as error:
+            refused.append(error)
+    raise refused[0]
 
 
 def errors(name: str, shape: dict[str, int], dtype: str, edit=lambda text: text) -> list[tuple[float, float]]:

@@ -6,13 +6,12 @@ import pytest
 
 import threadloom as tl
 from threadloom.dtypes import ALL
-from threadloom.errors import CompileError
 from threadloom.examples.flash_attention import flash_attention
 from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Issue
 from threadloom.sched.search import plan
 from threadloom.sched.sizes import Sizes
-from threadloom.targets.cuda.dot import free_and_summed, plan_dot
+from threadloom.targets.cuda.dot import plan_dot
 from threadloom.task.build import build_task_graph
 from threadloom.task.ops import Kind
 from threadloom.tile.ops import Dot
@@ -74,17 +73,51 @@ def test_what_the_tensor_cores_take(dtype: str, along: dict[str, str], lanes: bo
     assert plan_.simt == lanes
 
 
-def test_products_without_code_are_named():
-    @tl.kernel
-    def batched(a: tl.Tensor["B", "M", "K", tl.f16], b: tl.Tensor["B", "K", tl.f16]) -> tl.Tensor["B", "M", tl.f32]:
-        for z, m in tl.grid("B", "M"):
-            k = tl.axis("K")
-            out[z, m] = tl.dot(a[z, m, k], b[z, k])
+@tl.kernel
+def batched(
+    a: tl.Tensor["M", "H", "J", "K", tl.f16], b: tl.Tensor["H", "J", "K", "N", tl.f16]
+) -> tl.Tensor["M", "H", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        h, j, k = tl.axis("H"), tl.axis("J"), tl.axis("K")
+        out[m, h, n] = tl.dot(a[m, h, j, k], b[h, j, k, n], over=(j, k))
 
+
+def batched_plan(contiguous: tuple[str, str], **fastest: str):
     op = next(op for op in walk(batched.tile().body) if isinstance(op, Dot))
-    with pytest.raises(CompileError) as caught:
-        free_and_summed(op)
-    assert caught.value.slug == "gpu-no-code" and caught.value.loc is not None and "one axis each" in caught.value.why
+    extents = {"m": 128, "n": 32, "h": 3, "j": 2, "k": 48}
+    names = {"a": op.a.name, "b": op.b.name}
+    columns = {op.a.name: contiguous[0], op.b.name: contiguous[1]}
+    return plan_dot(op, extents, extents, frozenset(), columns, {names[t]: axis for t, axis in fastest.items()})
+
+
+def test_further_axes_are_products_of_their_own():
+    p = batched_plan(("k", "n"))
+    assert (p.m_axis, p.n_axis, p.k_axis, p.simt) == ("m", "n", "k", False)
+    assert p.others == (("h", 3), ("j", 2)) and p.summed == ("k", "j")
+    assert p.result_layout.registers == 3 * p.slice_layout.registers
+    assert p.row_operand_layout.registers == 3 * 2 * p.row_slice_layout.registers
+
+
+def test_parts_that_are_no_matrices_are_multiplied_by_lanes():
+    assert batched_plan(("h", "n")).simt  # the rows of a part do not lie along its depth
+    assert not batched_plan(("j", "n")).simt  # j is as good a depth as k
+    assert batched_plan(("j", "n")).k_axis == "j"
+    assert not batched_plan(("k", "n"), a="m").simt
+    assert batched_plan(("k", "n"), a="h").simt  # another product needs other rows one after the other
+
+
+@tl.kernel
+def by_vector(a: tl.Tensor["K", tl.f16], b: tl.Tensor["K", "N", tl.f16]) -> tl.Tensor["N", tl.f32]:
+    for n in tl.grid("N"):
+        k = tl.axis("K")
+        out[n] = tl.dot(a[k], b[k, n])
+
+
+def test_a_vector_is_the_column_and_lanes_multiply():
+    op = next(op for op in walk(by_vector.tile().body) if isinstance(op, Dot))
+    extents = {"n": 64, "k": 64}
+    p = plan_dot(op, extents, extents, frozenset(), {op.a.name: "k", op.b.name: "n"})
+    assert (p.row_operand, p.m_axis, p.n_axis, p.simt) == (op.b, "n", "", True)
 
 
 # ---------------------------------------------------------------- registers of vector code

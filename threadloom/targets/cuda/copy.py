@@ -59,19 +59,19 @@ def _tile_axes(op: tile.Load | tile.Store) -> tuple[str, ...]:
 
 
 def map_spec(
-    facts: TensorFacts, axes: tuple[str | None, ...], box: dict[str, int], swizzle_bytes: int, panels: int
+    facts: TensorFacts, axes: tuple[str | None, ...], box: dict[str, int], swizzle_bytes: int, shared: SharedTile
 ) -> MapSpec:
-    """Tensor map for boxes of `box` elements along each tile axis (1 along the others), `panels` of them beside each
-    other. Beside the only box lies what another tile will want, and it is fetched with it. Between boxes of one tile
-    that asks for the same bytes twice: attention of 32 sequences of 8192 keys took 260 us so, and 241 without."""
-    dims = order_of_dims(facts)
+    """Tensor map for boxes of `box` elements along each tile axis (1 along the others) of a tile `shared`. Beside the
+    only box lies what another tile will want, and it is fetched with it. Between boxes of one tile that asks
+    for the same bytes twice: attention of 32 sequences of 8192 keys took 260 us so, and 241 without."""
+    dims = order_in_tile(facts, axes, shared)
     return MapSpec(
         facts.tensor.name,
         facts.tensor.dtype.name,
         dims,
         tuple(box.get(axes[d], 1) if axes[d] else 1 for d in dims),
         swizzle_bytes,
-        128 if panels > 1 else 256,
+        128 if shared.panels > 1 else 256,
     )
 
 
@@ -79,6 +79,13 @@ def order_of_dims(facts: TensorFacts) -> tuple[int, ...]:
     """Dimensions innermost (contiguous) first, the others from last to first."""
     rest = [d for d in reversed(range(len(facts.tensor.dims))) if d != facts.contiguous_dim]
     return (facts.contiguous_dim, *rest)
+
+
+def order_in_tile(facts: TensorFacts, axes: tuple[str | None, ...], shared: SharedTile) -> tuple[int, ...]:
+    """The same, with the dimensions of the tile's rows in the order in which the rows lie in shared memory."""
+    own = {axis: d for d, axis in enumerate(axes) if axis and axis != shared.column_axis}
+    left = iter([own[axis] for axis, _ in reversed(shared.row_axes)])
+    return tuple(next(left) if d in own.values() else d for d in order_of_dims(facts))
 
 
 def emit_bulk_load(
@@ -103,6 +110,8 @@ def emit_bulk_load(
     rows_axis, rows = shared.row_axes[0] if shared.row_axes else ("", 1)
     row_bytes = shared.row_bytes * (shared.true_rows // max(1, rows))
     mine = rows // multicast
+    if any(boxes[axis] < extent for axis, extent in shared.row_axes[1:]):
+        raise no_code(f"the load of {op.tensor}", "only the slowest axis of its rows may be longer than a box", op.loc)
     if multicast > 1 and (rows % multicast or mine * row_bytes % (8 * shared.row_bytes)):
         raise no_code(f"the load of {op.tensor}", f"{multicast} blocks cannot share its {rows} rows", op.loc)
     for panel in range(shared.panels):
@@ -112,7 +121,8 @@ def emit_bulk_load(
                 raise no_code(f"the load of {op.tensor}", f"a box would begin {at} bytes into its tile", op.loc)
             moved = " + ".join(x for x in (f"block_in_cluster * {mine}" if multicast > 1 else "", str(row)) if x)
             shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: moved.removesuffix(" + 0")}
-            coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
+            dims = order_in_tile(facts, axes, shared)
+            coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in dims)
             to = f"{base}{f' + {at}' if at else ''}"
             if multicast > 1:
                 to += f" + block_in_cluster * {mine * row_bytes}"

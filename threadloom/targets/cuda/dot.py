@@ -3,12 +3,16 @@ has the form on ordinary arithmetic)."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from threadloom.targets.cuda import simt
 from threadloom.targets.cuda.layout import Layout, accumulator
+from threadloom.targets.cuda.other_axes import each_other, for_each_other, in_tile, register_offset, slice_rows
 from threadloom.targets.cuda.registers import Registers, Scope
-from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.shared import ROW_BYTES, SharedTile
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.wgmma import OPERANDS, Instruction
 from threadloom.tile import ops as tile
@@ -21,7 +25,9 @@ MOST_STEPS = 16  # written out: the assembler keeps the descriptor of each in re
 class DotPlan:
     """One product: rows come from `row_operand` (the tile op's a or b), columns from `column_operand`.
 
-    m: rows of one worker (multiple of 64), n: columns (multiple of 8), k: depth (multiple of the instruction's).
+    m: rows of one worker (multiple of 64), n: columns (multiple of 8), k: depth (multiple of the instruction's), each
+    along one axis ("" where an operand is a vector). `others`: the product's further axes and their extents (batch
+    axes, further rows, columns or depths): for every position along them there is one product of the three.
     """
 
     op: tile.Dot
@@ -34,19 +40,38 @@ class DotPlan:
     n: int
     k: int
     simt: bool = False  # by ordinary arithmetic, not by wgmma
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def result_layout(self) -> Layout:
+        return for_each_other(self.slice_layout, self.others, self.op.result)
+
+    @property
+    def row_operand_layout(self) -> Layout:
+        """Layout of the row operand where it is in registers: an accumulator with k for columns."""
+        return for_each_other(self.row_slice_layout, self.others, self.row_operand)
+
+    @property
+    def slice_layout(self) -> Layout:
+        """Layout of the result at one position along the other axes."""
         if self.simt:
             return simt.layout_of(self.m_axis, self.n_axis, self.m, self.n, self.op.result.type.dtype)
         return accumulator(self.m_axis, self.n_axis, self.m, self.n)
 
     @property
-    def row_operand_layout(self) -> Layout:
-        """Layout of the row operand where it is in registers: an accumulator with k for columns."""
+    def row_slice_layout(self) -> Layout:
         if self.simt:
             return simt.layout_of(self.m_axis, self.k_axis, self.m, self.k, self.op.result.type.dtype)
         return accumulator(self.m_axis, self.k_axis, self.m, self.k)
+
+    def padded_depth(self, axis: str) -> int:
+        """Positions along a summed axis that the product reads."""
+        return self.k if axis == self.k_axis else dict(self.others)[axis]
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """All axes that are summed over."""
+        return (self.k_axis, *(axis for axis, _ in self.others if axis in self.op.over))
 
 
 def plan_dot(
@@ -55,45 +80,103 @@ def plan_dot(
     worker_extents: dict[str, int],
     computed: frozenset[str],
     contiguous: dict[str, str],
+    fastest: Mapping[str, str] = MappingProxyType({}),
 ) -> DotPlan:
     """Choose sides: a computed operand gives the rows (columns are read from shared memory only), else the operand
     whose axis the workers split, else the one with more rows. `computed`: operands that are in registers;
-    `contiguous`: operand in shared memory -> its contiguous axis."""
-    axis_a, axis_b, k_axis = free_and_summed(op)
-    swap = op.b.name in computed and op.a.name not in computed
-    if not swap and op.a.name not in computed:
-        split_a = worker_extents.get(axis_a, 1) < extents.get(axis_a, 1)
-        split_b = worker_extents.get(axis_b, 1) < extents.get(axis_b, 1)
-        swap = (split_b and not split_a) or (
-            split_a == split_b and extents.get(axis_b, 1) > MAX_N >= extents.get(axis_a, 1)
-        )
-    row, column, m_axis, n_axis = (op.b, op.a, axis_b, axis_a) if swap else (op.a, op.b, axis_a, axis_b)
-    if column.name in computed:
+    `contiguous`: operand in shared memory -> its contiguous axis; `fastest`: of operands whose rows have several axes,
+    the one along which other products need them one after the other."""
+    row, column = sides(op, extents, worker_extents, computed, MAX_N)
+    made = []
+    for m_axis, n_axis, k_axis in main_axes(op, row, column, worker_extents, extents):
+        by_lanes = not m_axis or not n_axis or not _wgmma_takes(row, column, k_axis, computed, contiguous)
+        free = {row.name: m_axis, column.name: n_axis}
+        if not by_lanes:
+            by_lanes = not all(in_slices(v, free[v.name], k_axis, contiguous, fastest) for v in (row, column)
+                               if v.name not in computed)  # fmt: skip
+        if by_lanes:
+            granules = simt.granules(row, column, n_axis, op.result.type.dtype, 4, row.name in computed)
+        else:
+            pieces = -(-extents.get(n_axis, 1) // MAX_N)  # equal ones
+            granules = 64, 8 * pieces, OPERANDS[row.type.dtype.name][1]
+        m, n, k = (worker_extents.get(m_axis, 1), extents.get(n_axis, 1), extents.get(k_axis, 1))
+        plan = DotPlan(
+            op, row, column, m_axis, n_axis, k_axis, _up(m, granules[0]), _up(n, granules[1]), _up(k, granules[2]),
+            by_lanes, other_axes(op, (m_axis, n_axis, k_axis), worker_extents),
+        )  # fmt: skip
+        made.append((by_lanes, computed_elems(plan), plan))
+    return min(made, key=lambda found: found[:2])[2]
+
+
+def sides(
+    op: tile.Dot, extents: dict[str, int], worker_extents: dict[str, int], computed: frozenset[str], most_columns: int
+) -> tuple[tile.Value, tile.Value]:
+    """(row operand, column operand). A vector gives the column, if it can."""
+    if op.a.name in computed and op.b.name in computed:
         raise no_code("a product of two computed tiles", f"both {op.a.name} and {op.b.name} are in registers", op.loc)
-    by_lanes = not _wgmma_takes(row, column, k_axis, computed, contiguous)
-    if by_lanes:
-        vector = simt.vector_of(op.result.type.dtype)
-        granule_m, granule_n = 4 * simt.ROWS, simt.LANES * vector
-        chunk = max(128 // v.type.dtype.bits for v in (row, column))
-        granule_k = simt.LANES * vector if row.name in computed else chunk
-    else:
-        pieces = -(-extents.get(n_axis, 1) // MAX_N)  # equal ones
-        granule_m, granule_n, granule_k = 64, 8 * pieces, OPERANDS[row.type.dtype.name][1]
-    return DotPlan(
-        op, row, column, m_axis, n_axis, k_axis, _up(worker_extents.get(m_axis, 1), granule_m),
-        _up(extents.get(n_axis, 1), granule_n), _up(extents.get(k_axis, 1), granule_k), by_lanes,
-    )  # fmt: skip
+    if op.a.name in computed or op.b.name in computed:
+        return (op.b, op.a) if op.b.name in computed else (op.a, op.b)
+    free_a, free_b = free_axes(op, op.a), free_axes(op, op.b)
+    split_a, split_b = (any(worker_extents[x] < extents[x] for x in free) for free in (free_a, free_b))
+    size_a, size_b = (math.prod(extents.get(x, 1) for x in free) for free in (free_a, free_b))
+    swap = (split_b and not split_a) or (split_a == split_b and size_b > most_columns >= size_a)
+    swap = swap or (not free_a and bool(free_b) and not split_a)
+    return (op.b, op.a) if swap else (op.a, op.b)
 
 
-def free_and_summed(op: tile.Dot) -> tuple[str, str, str]:
-    """The free axis of a, of b ("" none), and the summed one."""
-    free_a = [x for x in op.a.type.axes if x not in op.over]
-    free_b = [x for x in op.b.type.axes if x not in op.over]
-    both = [x for x in free_a if x in free_b]
-    if len(op.over) != 1 or len(free_a) > 1 or len(free_b) > 1 or both:
-        why = f"rows {free_a}, columns {free_b}, summed {list(op.over)}; there is code for one axis each"
-        raise no_code("this product", why, op.loc, "walk the other axes by tl.grid(tl.each(...)) or a stream")
-    return (free_a or [""])[0], (free_b or [""])[0], op.over[0]
+def free_axes(op: tile.Dot, operand: tile.Value) -> list[str]:
+    """The axes that only `operand` has."""
+    other = op.b if operand is op.a else op.a
+    return [x for x in operand.type.axes if x not in op.over and x not in other.type.axes]
+
+
+def main_axes(
+    op: tile.Dot, row: tile.Value, column: tile.Value, worker_extents: dict[str, int], extents: dict[str, int]
+) -> Iterator[tuple[str, str, str]]:
+    """The choices of one axis each for rows, columns and depth ("" where there is none), later axes of a tile first.
+    Rows are along the axis that the workers split, where they do."""
+    rows = free_axes(op, row)
+    rows = [x for x in rows if worker_extents.get(x, 1) < extents.get(x, 1)] or rows
+    columns = free_axes(op, column)
+    for m_axis in reversed(rows or [""]):
+        for n_axis in reversed(columns or [""]):
+            for k_axis in reversed(op.over):
+                yield m_axis, n_axis, k_axis
+
+
+def other_axes(op: tile.Dot, main: tuple[str, ...], extents: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    """The product's other axes and their extents, those that are summed last."""
+    every = dict.fromkeys((*op.a.type.axes, *op.b.type.axes))
+    left = [x for x in every if x not in main]
+    left.sort(key=lambda x: x in op.over)
+    return tuple((x, extents.get(x, 1)) for x in left)
+
+
+def computed_elems(plan: DotPlan) -> int:
+    """Multiplications that the padded product takes."""
+    return plan.m * plan.n * plan.k * math.prod(extent for _, extent in plan.others)
+
+
+def in_slices(
+    value: tile.Value, free: str, k_axis: str, contiguous: dict[str, str], fastest: Mapping[str, str]
+) -> bool:
+    """Whether the operand can lie in shared memory such that its part for one position of the other axes is a matrix of
+    whole rows one after the other."""
+    column = contiguous.get(value.name, k_axis)
+    if column not in (free, k_axis):
+        return False
+    down = free if column == k_axis else k_axis
+    return fastest.get(value.name, down) == down
+
+
+def fastest_rows(plans: Iterable[DotPlan], contiguous: Mapping[str, str]) -> dict[str, str]:
+    """Operand in shared memory -> the axis along which the products `plans` need its rows one after the other."""
+    found: dict[str, str] = {}
+    for p in plans:
+        for value, free in ((p.row_operand, p.m_axis), (p.column_operand, p.n_axis)):
+            if value.name in contiguous and not p.simt:
+                found.setdefault(value.name, free if contiguous[value.name] == p.k_axis else p.k_axis)
+    return found
 
 
 def _wgmma_takes(
@@ -106,6 +189,13 @@ def _wgmma_takes(
     if a.bits == 16:
         return a == b
     return row.name not in computed and all(contiguous.get(v.name) == k_axis for v in (row, column))
+
+
+def _up(x: int, multiple: int) -> int:
+    return -(-x // multiple) * multiple
+
+
+# ---------------------------------------------------------------- code
 
 
 def _operand_type(value: tile.Value) -> str:
@@ -143,7 +233,7 @@ def emit_dot(
 ) -> None:
     """Issue the product into `result` (no fence, no commit, no wait: the sProgram says where those are).
 
-    slots: C expressions of the slot of the row and the column operand; accumulate: C expression, 0 to overwrite.
+    slots: C expressions of the slot of the row and the column operand; accumulate: "1", or "0" to overwrite.
     """
     w = scope.writer
     pieces = -(-plan.n // MAX_N)
@@ -151,33 +241,42 @@ def emit_dot(
     i = instruction(plan, row, column, n)
     used.add(i)
     steps = plan.k // i.k
-    w.line("#pragma unroll" if steps <= MOST_STEPS else "#pragma unroll 4")
-    with w.block(f"for (int k = 0; k < {steps}; k++)"):
-        flag = "1" if accumulate == "1" else f"k > 0 || {accumulate}" if accumulate != "0" else "k > 0"
-        for m_block in range(plan.m // 64):
-            for piece in range(pieces):
-                a = _row_text(scope, plan, i, row, m_block, slots[0])
-                b = _descriptor(i.b_mn_major, column, plan.n_axis, i, slots[1], piece * n, "")
-                at = m_block * plan.n // 2 + piece * n // 2
-                w.line(f"{i.name}({result.name}{f' + {at}' if at else ''}, {a}, {b}, {flag});")
+    with each_other(scope, plan.others) as at:
+        place = in_tile(scope, at)
+        later = [f"{at[axis]} > 0" for axis in plan.summed[1:] if at[axis] != "0"]
+        flag = "1" if accumulate == "1" else " || ".join(["k > 0", *later])
+        first = register_offset(plan.slice_layout, plan.others, plan.op.result, at)
+        w.line("#pragma unroll" if steps <= MOST_STEPS else "#pragma unroll 4")
+        with w.block(f"for (int k = 0; k < {steps}; k++)"):
+            for m_block in range(plan.m // 64):
+                for piece in range(pieces):
+                    a = _row_text(plan, i, row, m_block, slots[0], at, place)
+                    b = _descriptor(i.b_mn_major, column, plan.n_axis, i, slots[1], piece * n, place)
+                    own = m_block * plan.n // 2 + piece * n // 2
+                    to = " + ".join(x for x in (result.name, first, str(own) if own else "") if x)
+                    w.line(f"{i.name}({to}, {a}, {b}, {flag});")
 
 
-def _row_text(scope: Scope, plan: DotPlan, i: Instruction, row: SharedTile | Registers, m_block: int, slot: str) -> str:
+def _row_text(
+    plan: DotPlan, i: Instruction, row: SharedTile | Registers, m_block: int, slot: str, at: dict[str, str],
+    place: dict[str, str],
+) -> str:  # fmt: skip
     if isinstance(row, Registers):
-        return f"{row.name} + {m_block * plan.k // 4} + 4 * k" if m_block else f"{row.name} + 4 * k"
-    return _descriptor(i.a_mn_major, row, plan.m_axis, i, slot, m_block * 64, worker_rows(row, plan.m_axis, plan.m))
+        first = register_offset(plan.row_slice_layout, plan.others, plan.row_operand, at)
+        first = f"({first}) / 2" if first else ""  # two to a register
+        return " + ".join(x for x in (row.name, first, str(m_block * plan.k // 4) if m_block else "", "4 * k") if x)
+    return _descriptor(i.a_mn_major, row, plan.m_axis, i, slot, m_block * 64, place)
 
 
-def worker_rows(shared: SharedTile, axis: str, rows: int) -> str:
-    """C name of the worker's first row in a tile that the workers split along `axis`, "" where they do not."""
-    extent = dict(shared.row_axes).get(axis, shared.columns if shared.column_axis == axis else 0)
-    return f"worker * {rows}" if extent > rows else ""
-
-
-def _descriptor(mn_major: bool, shared: SharedTile, axis: str, i: Instruction, slot: str, at: int, worker: str) -> str:
-    """C expression of the descriptor of k-step `k`, starting at position `at` of `axis` (of the worker's part)."""
+def _descriptor(
+    mn_major: bool, shared: SharedTile, axis: str, i: Instruction, slot: str, at: int, others: dict[str, str]
+) -> str:
+    """C expression of the descriptor of k-step `k`, starting at position `at` of `axis` (of the worker's part) and at
+    positions `others` of the tile's other axes."""
     step_elems = i.k
     terms = [descriptor_name(shared, axis)]
+    if first := slice_rows(shared, others):
+        terms.append(f"({first}) * {ROW_BYTES >> 4}")
     if shared.slots > 1:
         terms.append(f"{slot} * {shared.bytes_per_slot >> 4}")
     if mn_major:

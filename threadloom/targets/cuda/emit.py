@@ -16,7 +16,7 @@ from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
 from threadloom.targets.cuda.begin_ahead import begins_ahead
 from threadloom.targets.cuda.copy import TensorFacts
-from threadloom.targets.cuda.dot import descriptor_base, descriptor_name, worker_rows
+from threadloom.targets.cuda.dot import descriptor_base, descriptor_name
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.issue import emit_ready_scalars, launch_scalars
@@ -345,7 +345,7 @@ def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
             name = descriptor_name(shared, axis) if shared else ""
             if shared and name not in scope.names:
                 scope.names.add(name)
-                w.line(f"const u64 {name} = {descriptor_base(shared, axis, worker_rows(shared, axis, size))};")
+                w.line(f"const u64 {name} = {descriptor_base(shared, axis, plan.worker_rows(axis, size))};")
 
 
 def taken_names(plan: KernelPlan) -> set[str]:

@@ -45,11 +45,13 @@ def infer_layouts(
         value = max(missing, key=lambda v: len(v.type.axes))
         _settle(known, value, _own_layout(value, extents, contiguous))
         _spread(known, graph, tasks, extents)
-    _agree_in_places(known, graph, dots)
+    _agree_in_places(known, graph, dots, computed)
     return known
 
 
-def _agree_in_places(known: dict[str, Layout], graph: TaskGraph, dots: dict[str, DotPlan]) -> None:
+def _agree_in_places(
+    known: dict[str, Layout], graph: TaskGraph, dots: dict[str, DotPlan], computed: frozenset[str]
+) -> None:
     """One layout for all values of a tile, which are in the same registers one after the other: that of a product's
     result, or else of the first value. Others are made in their own layout and converted."""
     products = {plan.op.result.name for plan in dots.values()}
@@ -58,6 +60,10 @@ def _agree_in_places(known: dict[str, Layout], graph: TaskGraph, dots: dict[str,
         if len({known[v] for v in held}) > 1:
             fixed = next((v for v in held if v in products), held[0])
             known.update(dict.fromkeys(held, known[fixed]))
+    for plan in dots.values():
+        name, wanted = plan.row_operand.name, plan.row_operand_layout
+        if name in computed and known.get(name, wanted) != wanted:
+            raise no_code(name, "it is made in another register layout than the product wants", plan.op.loc)
 
 
 def _settle(known: dict[str, Layout], value: tile.Value, layout: Layout) -> bool:

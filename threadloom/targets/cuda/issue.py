@@ -21,7 +21,7 @@ from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_s
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
 from threadloom.targets.cuda.unsupported import located, no_code
-from threadloom.targets.cuda.zero_tail import emit_zero_tail
+from threadloom.targets.cuda.zero_tail import emit_zero_tail, emit_zeros
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
 
@@ -162,12 +162,12 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             operands.append(e.homes.of(value.name))
             slots.append("0")
     for value, shared, slot in zip((dot.row_operand, dot.column_operand), operands, slots, strict=True):
-        if not isinstance(shared, Registers) and e.plan.brings_more(value.name, dot.k_axis):
-            emit_zero_tail(e.scope, shared, dot.k_axis, slot)
+        for axis in dot.summed if not isinstance(shared, Registers) else ():
+            if e.plan.brings_more(value.name, axis):
+                emit_zero_tail(e.scope, shared, axis, slot)
     if dot.simt:
-        axes, extents = (dot.m_axis, dot.n_axis, dot.k_axis), (dot.m, dot.n, dot.k)
         adds = e.plan.accumulates(task)
-        emit_simt_dot(e.scope, dot.op, axes, extents, operands[0], operands[1], held, (slots[0], slots[1]), adds)
+        emit_simt_dot(e.scope, dot, operands[0], operands[1], held, (slots[0], slots[1]), adds)
         return
     accumulate = "1" if e.plan.accumulates(task) else "0"
     e.scope.writer.line_once("mma_fence();")
@@ -221,14 +221,18 @@ def _to_products(e: RoleEmitter, loop: Loop, instr: Issue, name: str) -> None:
     shared = e.plan.shared_tile(name)
     readers = [d for d in e.plan.dots.values() if name in (d.row_operand.name, d.column_operand.name)]
     for dot in readers if not e.plan.is_packed(name) else ():
-        reduce.overwrite_invalid(e.scope, e.scope.registers[name], dot.k_axis, "0")
+        for axis in dot.summed:
+            reduce.overwrite_invalid(e.scope, e.scope.registers[name], axis, "0")
     if shared is None:
         return
     consumers = e.plan.tiles.tile(e.plan.tiles.of(name)).consumers
     if any(e.plan.read_by_threads(t) for t in consumers):
         e.scope.writer.line(f"{e.scope.team.sync}  // all have read what was there")
-    slot = slot_of(e, loop, name, shared.slots, instr.stage)
-    emit_write_shared(e.scope, shared, e.scope.registers[name], slot)
+    slot, held = slot_of(e, loop, name, shared.slots, instr.stage), e.scope.registers[name]
+    for axis, depth in dict.fromkeys((axis, dot.padded_depth(axis)) for dot in readers for axis in dot.summed):
+        if (covered := held.layout.extent(axis)) < depth:
+            emit_zeros(e.scope, shared, axis, slot, covered)  # no thread has what is read there
+    emit_write_shared(e.scope, shared, held, slot)
 
 
 def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, in_pieces: bool = False) -> None:
@@ -258,7 +262,8 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
     count, held = layout.registers // 2, e.homes.of(value.name)
     for dot in e.plan.dots.values():
         if dot.row_operand.name == value.name:  # what lies beyond the end of the summed axis must not count
-            reduce.overwrite_invalid(e.scope, made, dot.k_axis, "0")
+            for axis in dot.summed:
+                reduce.overwrite_invalid(e.scope, made, axis, "0")
     if held is None:
         held = Registers(e.scope.fresh(value.name + "_packed"), value.type.dtype, layout, packed=True)
         w.line(f"u32 {held.name}[{count}];")

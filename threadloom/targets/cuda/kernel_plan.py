@@ -17,7 +17,7 @@ from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.placement import ends_with
 from threadloom.sched.tile_map import TileMap
 from threadloom.targets.cuda import copy
-from threadloom.targets.cuda.dot import DotPlan, plan_dot
+from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, Source, accumulator
@@ -139,6 +139,11 @@ class KernelPlan:
         mine = {t.axis: t.worker_extent for t in self.program.partition.tiles if t.worker_extent < t.extent}
         return self.extents | mine
 
+    def worker_rows(self, axis: str, rows: int) -> str:
+        """C expression of a worker's first position along `axis` in a tile of which each has `rows`, "" where all of
+        them have all of it."""
+        return f"worker * {rows}" if self.worker_extents.get(axis, 1) < self.extents.get(axis, 1) else ""
+
     # ------------------------------------------------------------ products and layouts
 
     @cached_property
@@ -154,12 +159,13 @@ class KernelPlan:
 
     @cached_property
     def dots(self) -> dict[str, DotPlan]:
-        made = {}
+        made: dict[str, DotPlan] = {}
         for t in self.tasks.values():
             if t.kind is Kind.DOT:
                 (op,) = [o for o in t.ops if isinstance(o, tile.Dot)]
                 columns = {v.name: self.shared_column(v) for v in (op.a, op.b) if v.name not in self.computed}
-                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed, columns)
+                fastest = fastest_rows(made.values(), columns)
+                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed, columns, fastest)
         return made
 
     def shared_column(self, value: tile.Value) -> str:
@@ -293,7 +299,9 @@ class KernelPlan:
     def _shared(self, b: Buffer) -> SharedTile:
         value = self.value(self.tiles.tile(b.tile).values[0])
         column = self.shared_column(value)
-        rows = tuple((a, self.padded(a)) for a in value.type.axes if a != column)
+        last = fastest_rows(self.dots.values(), {value.name: column}).get(value.name)
+        in_order = sorted((a for a in value.type.axes if a != column), key=lambda a: a == last)
+        rows = tuple((a, self.padded(a)) for a in in_order)
         dtype = value.type.dtype
         swizzled = b.layout == "swizzle-128" or self._wants_swizzle(value.name, rows, column)
         granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
@@ -412,7 +420,7 @@ class KernelPlan:
                 boxes = copy.box_extents(shared, self.multicast(op.result.name))
                 swizzle_bytes = 128 if shared.swizzled else 0
                 axes = copy.bulk_axes(op)
-                spec = copy.map_spec(self.facts[op.tensor], axes, boxes, swizzle_bytes, shared.panels)
+                spec = copy.map_spec(self.facts[op.tensor], axes, boxes, swizzle_bytes, shared)
                 made[self.map_name(name)] = spec
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
                 op = self.tasks[name].ops[-1]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from threadloom.sched.ops import Inner
-from threadloom.targets.cuda.dot import descriptor_base, descriptor_name, worker_rows
+from threadloom.targets.cuda.dot import descriptor_base, descriptor_name
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.task.ops import Loop
 
@@ -54,6 +54,6 @@ def _descriptors(plan: KernelPlan, part: str) -> dict[str, str]:
     for dot in plan.dots.values():
         for value, axis, size in ((dot.row_operand, dot.m_axis, dot.m), (dot.column_operand, dot.n_axis, dot.n)):
             shared = plan.shared_tile(value.name)
-            if shared is not None and worker_rows(shared, axis, size):
+            if shared is not None and plan.worker_rows(axis, size):
                 found[descriptor_name(shared, axis)] = descriptor_base(shared, axis, f"{part} * {size}")
     return found

@@ -8,78 +8,99 @@ passed around among the 8 lanes of its row by shuffles.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from threadloom.dtypes import Dtype
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, rows
+from threadloom.targets.cuda.other_axes import each_other, in_tile, register_offset
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.shared_access import address
 from threadloom.tile import ops as tile
 
+if TYPE_CHECKING:
+    from threadloom.targets.cuda.dot import DotPlan
+
 LANES = 8  # that share a row
 ROWS = 4  # of a warp, one for each group of lanes
 
 
-def vector_of(dtype: Dtype) -> int:
-    """Neighbours along a row that a thread holds."""
-    return max(1, 128 // max(32, dtype.bits))
+def vector_of(dtype: Dtype, axis: str) -> int:
+    """Neighbours along a row that a thread holds; of a product with a vector, whose columns are all the same, one."""
+    return max(1, 128 // max(32, dtype.bits)) if axis else 1
 
 
 def layout_of(row_axis: str, column_axis: str, m: int, n: int, dtype: Dtype, warps: int = 4) -> Layout:
     """The register layout of results and row operands in registers; m a multiple of ROWS * warps, n of 8 * vector."""
-    return rows(((row_axis, m),), column_axis, n, vector_of(dtype), LANES, warps)
+    return rows(((row_axis, m),), column_axis, n, vector_of(dtype, column_axis), LANES, warps)
+
+
+def granules(
+    row: tile.Value, column: tile.Value, n_axis: str, dtype: Dtype, warps: int, in_registers: bool
+) -> tuple[int, int, int]:
+    """What rows, columns and depth are multiples of; `in_registers`: the row operand is."""
+    chunk = max(128 // v.type.dtype.bits for v in (row, column))
+    depth = LANES * vector_of(dtype, "k") if in_registers else chunk
+    return ROWS * warps, LANES * vector_of(dtype, n_axis), depth
 
 
 def emit_simt_dot(
     scope: Scope,
-    op: tile.Dot,
-    axes: tuple[str, str, str],
-    extents: tuple[int, int, int],
+    plan: DotPlan,
     row: SharedTile | Registers,
     column: SharedTile,
     result: Registers,
     slots: tuple[str, str],
     accumulates: bool,
 ) -> None:
-    """result (+)= row * column. axes: (m, n, k); extents: of one worker, padded; slots: as in `dot.emit_dot`."""
-    (m_axis, n_axis, k_axis), (m, n, k) = axes, extents
-    w, dtype = scope.writer, result.dtype
-    kind, vector = c.register_type(dtype), vector_of(dtype)
-    rows_at_once = ROWS * scope.team.warps
-    own_rows, own_columns = m // rows_at_once, n // LANES
+    """result (+)= row * column, by `plan`; slots: as in `dot.emit_dot`."""
+    w = scope.writer
     if not accumulates:
         w.line("#pragma unroll")
         w.line(f"for (int i = 0; i < {result.layout.registers}; i++) {result.name}[i] = 0;")
-    step = _step(k_axis, k, row, column, vector)
+    with each_other(scope, plan.others) as at:
+        _emit_one(scope, plan, row, column, result, slots, at)
+
+
+def _emit_one(
+    scope: Scope, plan: DotPlan, row: SharedTile | Registers, column: SharedTile, result: Registers,
+    slots: tuple[str, str], at: dict[str, str],
+) -> None:  # fmt: skip
+    """The product at positions `at` of the other axes."""
+    w, dtype = scope.writer, result.dtype
+    kind, vector, n_vector = c.register_type(dtype), vector_of(dtype, plan.k_axis), vector_of(dtype, plan.n_axis)
+    rows_at_once = ROWS * scope.team.warps
+    own_rows, own_columns = plan.m // rows_at_once, plan.n // LANES
+    step = _step(plan.k_axis, plan.k, row, column, vector)
+    passes = f"for (int kk = 0; kk < {plan.k // (step * LANES)}; kk++)"
     w.line("#pragma unroll")
-    with w.block(f"for (int kk = 0; kk < {k // (step * LANES)}; kk++)") if isinstance(row, Registers) else w.block(""):
+    with w.block(passes) if isinstance(row, Registers) else w.block(""):
+        w.line("#pragma unroll 1")
         if isinstance(row, Registers):
-            w.line("#pragma unroll 1")
             head, base = f"for (int depth = 0; depth < {LANES}; depth++)", f"(kk * {LANES} + depth) * {step}"
         else:
-            w.line("#pragma unroll 1")
-            head, base = f"for (int depth = 0; depth < {k // step}; depth++)", f"depth * {step}"
+            head, base = f"for (int depth = 0; depth < {plan.k // step}; depth++)", f"depth * {step}"
         with w.block(head):
             w.line(f"{kind} from_rows[{own_rows}][{step}], from_columns[{own_columns}][{step}];")
+            others = in_tile(scope, at)
             if isinstance(row, Registers):
-                per_row = k // LANES
-                w.line("#pragma unroll")
-                with w.block(f"for (int i = 0; i < {own_rows * step}; i++)"):
-                    at = f"i / {step} * {per_row} + kk * {step} + i % {step}"
-                    lane = f"lane / {LANES} * {LANES} + depth"
-                    w.line(f"from_rows[i / {step}][i % {step}] = __shfl_sync(0xffffffffu, {row.name}[{at}], {lane});")
+                _fetch_registers(scope, plan, row, own_rows, step, at)
             else:
                 first = f"lane / {LANES} + warp_in_group * {ROWS} + {rows_at_once} * i"
-                offset = scope.places[m_axis].offset if m_axis in scope.places else "0"
-                first = first if offset == "0" else f"{offset} + {first}"
-                _fetch(scope, "from_rows", own_rows, first, row, m_axis, k_axis, base, step, slots[0], kind)
-            first = f"(lane % {LANES} + i / {vector} * {LANES}) * {vector} + i % {vector}"
-            _fetch(scope, "from_columns", own_columns, first, column, n_axis, k_axis, base, step, slots[1], kind)
+                offset = scope.places[plan.m_axis].offset if plan.m_axis in scope.places else "0"
+                where = others | {plan.m_axis: first if offset == "0" else f"{offset} + {first}"}
+                _fetch(scope, "from_rows", own_rows, where, row, plan.k_axis, base, step, slots[0], kind)
+            first = f"(lane % {LANES} + i / {n_vector} * {LANES}) * {n_vector} + i % {n_vector}"
+            where = others | {plan.n_axis: first}
+            _fetch(scope, "from_columns", own_columns, where, column, plan.k_axis, base, step, slots[1], kind)
+            first = register_offset(plan.slice_layout, plan.others, plan.op.result, at)
+            to = f"{result.name}[{first} + i]" if first else f"{result.name}[i]"
             w.line("#pragma unroll")
             with w.block(f"for (int i = 0; i < {own_rows * own_columns}; i++)"):
                 w.line("#pragma unroll")
                 product = f"from_rows[i / {own_columns}][e] * from_columns[i % {own_columns}][e]"
-                w.line(f"for (int e = 0; e < {step}; e++) {result.name}[i] += {product};")
+                w.line(f"for (int e = 0; e < {step}; e++) {to} += {product};")
 
 
 def _step(k_axis: str, k: int, row: SharedTile | Registers, column: SharedTile, vector: int) -> int:
@@ -90,11 +111,24 @@ def _step(k_axis: str, k: int, row: SharedTile | Registers, column: SharedTile, 
     return min([*chunks, k]) if chunks else 1
 
 
+def _fetch_registers(
+    scope: Scope, plan: DotPlan, row: Registers, own_rows: int, step: int, at: dict[str, str]
+) -> None:
+    """`from_rows` of a row operand in registers, from the lane that holds it."""
+    first = register_offset(plan.row_slice_layout, plan.others, plan.row_operand, at)
+    place = f"i / {step} * {plan.k // LANES} + kk * {step} + i % {step}"
+    place, lane = f"{first} + {place}" if first else place, f"lane / {LANES} * {LANES} + depth"
+    scope.writer.line("#pragma unroll")
+    with scope.writer.block(f"for (int i = 0; i < {own_rows * step}; i++)"):
+        held = f"__shfl_sync(0xffffffffu, {row.name}[{place}], {lane})"
+        scope.writer.line(f"from_rows[i / {step}][i % {step}] = {held};")
+
+
 def _fetch(
-    scope: Scope, name: str, count: int, position: str, shared: SharedTile, axis: str, k_axis: str, base: str,
+    scope: Scope, name: str, count: int, position: dict[str, str], shared: SharedTile, k_axis: str, base: str,
     step: int, slot: str, kind: str,
 ) -> None:  # fmt: skip
-    """`name`[i][e]: the elements at `position` (an expression of `i`) along `axis` and `base` + e along the depth."""
+    """`name`[i][e]: the elements at `position` (axis -> an expression of `i`) and `base` + e along the depth."""
     w, chunk = scope.writer, 128 // shared.dtype.bits
     along = shared.column_axis == k_axis
     size = min(step, chunk) if along else 1
@@ -102,7 +136,7 @@ def _fetch(
     with w.block(f"for (int i = 0; i < {count}; i++)"):
         w.line("#pragma unroll")
         with w.block(f"for (int e = 0; e < {step}; e += {size})"):
-            where = {axis: position, k_axis: f"{base} + e"}
+            where = position | {k_axis: f"{base} + e"}
             terms, place = [], 1
             for a, extent in reversed(shared.row_axes):
                 if a in where:

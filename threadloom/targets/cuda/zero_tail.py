@@ -33,6 +33,13 @@ def emit_zero_tail(scope: Scope, shared: SharedTile, axis: str, slot: str) -> No
         w.line(f"group_sync(1 + worker, {THREADS});")
 
 
+def emit_zeros(scope: Scope, shared: SharedTile, axis: str, slot: str, valid: int) -> None:
+    """Zeros at positions of `axis` from `valid` on; a fence and a barrier must follow."""
+    with scope.writer.block(""):
+        scope.writer.line(f"constexpr i32 valid = {valid};  // positions of the tile that threads write")
+        _zero_rows(scope, shared, axis, slot) if axis != shared.column_axis else _zero_columns(scope, shared, slot)
+
+
 def _zero_rows(scope: Scope, shared: SharedTile, axis: str, slot: str) -> None:
     """Whole rows, 16 bytes at a time where they are that long."""
     w, size = scope.writer, shared.dtype.bits // 8

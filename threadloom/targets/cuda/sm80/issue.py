@@ -87,8 +87,7 @@ def _dot(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
         slots.append(slot_of(e, loop, value.name, shared.slots, instr.stage) if shared is not None else "0")
     adds = e.plan.accumulates(task)
     if p.simt:
-        axes, extents = (p.m_axis, p.n_axis, p.k_axis), (p.m, p.n, p.k)
-        emit_simt_dot(e.scope, p.op, axes, extents, operands[0], operands[1], held, (slots[0], slots[1]), adds)
+        emit_simt_dot(e.scope, p, operands[0], operands[1], held, (slots[0], slots[1]), adds)
         return
     if not adds:
         e.scope.writer.line("#pragma unroll")

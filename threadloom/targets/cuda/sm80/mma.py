@@ -7,17 +7,27 @@ row of warps has all columns.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from threadloom.dtypes import Dtype
 from threadloom.targets.cuda import simt
-from threadloom.targets.cuda.dot import DotPlan, free_and_summed
+from threadloom.targets.cuda.dot import (
+    DotPlan,
+    computed_elems,
+    fastest_rows,
+    in_slices,
+    main_axes,
+    other_axes,
+    sides,
+)
 from threadloom.targets.cuda.layout import Digit, Layout, Source
+from threadloom.targets.cuda.other_axes import each_other, register_offset, slice_rows
 from threadloom.targets.cuda.registers import Registers, Scope
-from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.shared import ROW_BYTES, SharedTile
 from threadloom.targets.cuda.shared_access import address
 from threadloom.targets.cuda.team import BLOCK
-from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import STask
 from threadloom.tile import ops as tile
 
@@ -35,13 +45,13 @@ class MmaPlan(DotPlan):
     splits_columns: bool = False
 
     @property
-    def result_layout(self) -> Layout:
+    def slice_layout(self) -> Layout:
         if self.simt:
             return simt.layout_of(self.m_axis, self.n_axis, self.m, self.n, self.op.result.type.dtype, BLOCK.warps)
         return self._fragments(self.n_axis, self.n, self.splits_columns)
 
     @property
-    def row_operand_layout(self) -> Layout:
+    def row_slice_layout(self) -> Layout:
         if self.simt:
             return simt.layout_of(self.m_axis, self.k_axis, self.m, self.k, self.op.result.type.dtype, BLOCK.warps)
         return self._fragments(self.k_axis, self.k, False)
@@ -81,16 +91,21 @@ class MmaPlan(DotPlan):
 
 
 def plan_products(
-    tasks: list[STask], extents: dict[str, int], computed: frozenset[str], whole_axes: frozenset[str]
+    tasks: list[STask],
+    extents: dict[str, int],
+    computed: frozenset[str],
+    whole_axes: frozenset[str],
+    contiguous: Callable[[tile.Value], str],
 ) -> dict[str, MmaPlan]:
-    """sTask name -> plan. `computed`: operands that are in registers; `whole_axes`: axes along which warps must not
+    """sTask name -> plan. `computed`: operands that are in registers; `contiguous`: the contiguous axis of one that is
+    in shared memory; `whole_axes`: axes along which warps must not
     share rows, because they are reduced or summed by a product of computed rows."""
     made: dict[str, MmaPlan] = {}
     for task in tasks:
         (op,) = [o for o in task.ops if isinstance(o, tile.Dot)]
-        made[task.name] = _plan(op, extents, computed)
-    whole_axes |= {p.k_axis for p in made.values() if p.row_operand.name in computed}
-    whole_axes |= {p.k_axis for p in made.values() if p.simt}
+        columns = {v.name: contiguous(v) for v in (op.a, op.b) if v.name not in computed}
+        made[task.name] = _plan(op, extents, computed, columns, fastest_rows(made.values(), columns))
+    whole_axes |= {axis for p in made.values() if p.row_operand.name in computed or p.simt for axis in p.summed}
     for m_axis in {p.m_axis for p in made.values() if not p.simt}:
         group = {name: p for name, p in made.items() if p.m_axis == m_axis and not p.simt}
         rows = _warp_rows(list(group.values()), whole_axes)
@@ -99,28 +114,35 @@ def plan_products(
     return made
 
 
-def _plan(op: tile.Dot, extents: dict[str, int], computed: frozenset[str]) -> MmaPlan:
-    axis_a, axis_b, k_axis = free_and_summed(op)
-    if not axis_a or not axis_b:
-        raise no_code("this product", "one operand is a vector", op.loc, "give it an axis of one tile, or sum a * b")
-    swap = op.b.name in computed and op.a.name not in computed
-    row, column, m_axis, n_axis = (op.b, op.a, axis_b, axis_a) if swap else (op.a, op.b, axis_a, axis_b)
-    if column.name in computed:
-        raise no_code("a product of two computed tiles", f"both {op.a.name} and {op.b.name} are in registers", op.loc)
-    by_lanes = not _mma_takes(row.type.dtype, column.type.dtype, row.name in computed)
-    if by_lanes:
-        vector = simt.vector_of(op.result.type.dtype)
-        granules = simt.ROWS * BLOCK.warps, simt.LANES * vector
-        chunk = max(128 // v.type.dtype.bits for v in (row, column))
-        granule_k = simt.LANES * vector if row.name in computed else chunk
-    else:
-        granules = BLOCK_ROWS, BLOCK_COLUMNS
-        granule_k = max(DEPTH[row.type.dtype.name], BLOCK_COLUMNS if row.name in computed else 1)
-    m, n, k = (extents.get(a, 1) for a in (m_axis, n_axis, k_axis))
-    return MmaPlan(
-        op=op, row_operand=row, column_operand=column, m_axis=m_axis, n_axis=n_axis, k_axis=k_axis,
-        m=_up(m, granules[0]), n=_up(n, granules[1]), k=_up(k, granule_k), simt=by_lanes,
-    )  # fmt: skip
+def _plan(
+    op: tile.Dot,
+    extents: dict[str, int],
+    computed: frozenset[str],
+    contiguous: dict[str, str],
+    fastest: Mapping[str, str] = MappingProxyType({}),
+) -> MmaPlan:
+    """As `dot.plan_dot`, for all warps of the block."""
+    row, column = sides(op, extents, extents, computed, max(extents.values(), default=1))
+    made = []
+    for m_axis, n_axis, k_axis in main_axes(op, row, column, extents, extents):
+        free = {row.name: m_axis, column.name: n_axis}
+        takes = _mma_takes(row.type.dtype, column.type.dtype, row.name in computed) and bool(m_axis and n_axis)
+        by_lanes = not takes or not all(
+            in_slices(v, free[v.name], k_axis, contiguous, fastest) for v in (row, column) if v.name not in computed
+        )
+        if by_lanes:
+            granules = simt.granules(row, column, n_axis, op.result.type.dtype, BLOCK.warps, row.name in computed)
+        else:
+            depth = max(DEPTH[row.type.dtype.name], BLOCK_COLUMNS if row.name in computed else 1)
+            granules = BLOCK_ROWS, BLOCK_COLUMNS, depth
+        m, n, k = (extents.get(a, 1) for a in (m_axis, n_axis, k_axis))
+        plan = MmaPlan(
+            op=op, row_operand=row, column_operand=column, m_axis=m_axis, n_axis=n_axis, k_axis=k_axis,
+            m=_up(m, granules[0]), n=_up(n, granules[1]), k=_up(k, granules[2]), simt=by_lanes,
+            others=other_axes(op, (m_axis, n_axis, k_axis), extents),
+        )  # fmt: skip
+        made.append((by_lanes, computed_elems(plan), plan))
+    return min(made, key=lambda found: found[:2])[2]
 
 
 def _mma_takes(row: Dtype, column: Dtype, in_registers: bool) -> bool:
@@ -163,11 +185,22 @@ def emit_mma(
     scope: Scope, p: MmaPlan, row: SharedTile | Registers, column: SharedTile, result: Registers, slots: tuple[str, str]
 ) -> None:
     """Add the product to `result`. slots: C expressions of the slot of the row and the column operand."""
+    with each_other(scope, p.others) as at:
+        _emit_one(scope, p, row, column, result, slots, at)
+
+
+def _emit_one(
+    scope: Scope, p: MmaPlan, row: SharedTile | Registers, column: SharedTile, result: Registers,
+    slots: tuple[str, str], at: dict[str, str],
+) -> None:  # fmt: skip
+    """The product at positions `at` of its other axes."""
     w = scope.writer
     kind = "double" if p.depth == DEPTH["f64"] else "u32"
     per_row, per_column = (2, 1) if kind == "double" else (4, 2)
     in_registers = isinstance(row, Registers)
-    fragments = Fragments(scope, p, permuted=in_registers and p.depth in (DEPTH["tf32"], DEPTH["f64"]))
+    fragments = Fragments(scope, p, in_registers and p.depth in (DEPTH["tf32"], DEPTH["f64"]), at)
+    first = register_offset(p.slice_layout, p.others, p.op.result, at)
+    to = f"{result.name} + {first}" if first else result.name
     name = _instruction(p)
     blocks = p.own_columns // BLOCK_COLUMNS
     w.line("#pragma unroll")
@@ -184,8 +217,8 @@ def emit_mma(
                 fragments.columns(column, slots[1], two=True)
                 w.line("#pragma unroll")
                 with w.block(f"for (int i = 0; i < {p.row_blocks}; i++)"):
-                    w.line(f"{name}({result.name} + 4 * (i * {blocks} + j), x[i], y);")
-                    w.line(f"{name}({result.name} + 4 * (i * {blocks} + j + 1), x[i], y + {per_column});")
+                    w.line(f"{name}({to} + 4 * (i * {blocks} + j), x[i], y);")
+                    w.line(f"{name}({to} + 4 * (i * {blocks} + j + 1), x[i], y + {per_column});")
         if blocks > 2 * paired:
             w.line("#pragma unroll")
             with w.block(f"for (int j = {2 * paired}; j < {blocks}; j++)"):
@@ -193,7 +226,7 @@ def emit_mma(
                 fragments.columns(column, slots[1], two=False)
                 w.line("#pragma unroll")
                 with w.block(f"for (int i = 0; i < {p.row_blocks}; i++)"):
-                    w.line(f"{name}({result.name} + 4 * (i * {blocks} + j), x[i], y);")
+                    w.line(f"{name}({to} + 4 * (i * {blocks} + j), x[i], y);")
 
 
 def _instruction(p: MmaPlan) -> str:
@@ -210,6 +243,7 @@ class Fragments:
     scope: Scope
     p: MmaPlan
     permuted: bool
+    at: dict[str, str]  # position along the product's other axes
 
     def by_matrices(self, shared: SharedTile) -> bool:
         """Whether ldmatrix can bring fragments: along the depth for any type, across it for 16 bits."""
@@ -219,14 +253,17 @@ class Fragments:
 
     def from_registers(self, row: Registers) -> None:
         p, w = self.p, self.scope.writer
+        first = register_offset(p.row_slice_layout, p.others, p.row_operand, self.at)
         if row.packed:
-            source = f"{row.name}[4 * (i * {p.k // p.depth} + k) + h]"
+            own = f"4 * (i * {p.k // p.depth} + k) + h"
+            source = f"{row.name}[({first}) / 2 + {own}]" if first else f"{row.name}[{own}]"
             count = 4
         elif p.depth == DEPTH["tf32"]:
-            source = f"__float_as_uint({row.name}[4 * (i * {p.k // p.depth} + k) + 2 * (h % 2) + h / 2])"
+            own = _sum(first, f"4 * (i * {p.k // p.depth} + k) + 2 * (h % 2) + h / 2")
+            source = f"__float_as_uint({row.name}[{own}])"
             count = 4
         else:
-            source = f"{row.name}[4 * (i * {p.k // BLOCK_COLUMNS} + k / 2) + 2 * h + k % 2]"
+            source = f"{row.name}[{_sum(first, f'4 * (i * {p.k // BLOCK_COLUMNS} + k / 2) + 2 * h + k % 2')}]"
             count = 2
         w.line("#pragma unroll")
         w.line(f"for (int h = 0; h < {count}; h++) x[i][h] = {source};")
@@ -260,7 +297,9 @@ class Fragments:
             w.line(f"{load}_turned(y, {self._across(shared, slot, 'lane / 8 % 2 * 8 + lane % 8', chunk)});")
 
     def _base(self, shared: SharedTile, slot: str) -> str:
-        return shared.base + (f" + {slot} * {shared.bytes_per_slot}" if shared.slots > 1 else "")
+        first = slice_rows(shared, self.at)
+        part = f"({first}) * {ROW_BYTES}" if first else ""
+        return _sum(shared.base, f"{slot} * {shared.bytes_per_slot}" if shared.slots > 1 else "", part)
 
     def _along(self, shared: SharedTile, slot: str, row: str, half: str) -> str:
         """C expression of a chunk's address in a tile whose rows run along the depth."""
@@ -292,7 +331,8 @@ class Fragments:
         else:
             depth = f"k * 32 + lane % 4 * 4 + {later} * 16 + e"
         where = {axis: position, p.k_axis: depth}
-        at_row = where.get(shared.row_axes[0][0], "0") if shared.row_axes else "0"
+        down = [where[a] for a, _ in shared.row_axes if a in where]
+        at_row = _sum(slice_rows(shared, self.at), *down) or "0"
         place = address(shared, slot, f"({at_row})", f"({where[shared.column_axis]})")
         w.line("#pragma unroll")
         with w.block(f"for (int h = 0; h < {count}; h++)"):

@@ -22,7 +22,7 @@ class AmperePlan(KernelPlan):
     @cached_property
     def dots(self) -> dict[str, MmaPlan]:
         tasks = [t for t in self.tasks.values() if t.kind is Kind.DOT]
-        return plan_products(tasks, self.extents, self.computed, self._reduced)
+        return plan_products(tasks, self.extents, self.computed, self._reduced, self.shared_column)
 
     @cached_property
     def _reduced(self) -> frozenset[str]:
