@@ -11,7 +11,7 @@ from threadloom.cuda import entry, front, inline, launch_effects, link_host, own
 from threadloom.cuda.cfg import parsing
 from threadloom.cuda.cfg.fold_packed import fold_packed
 from threadloom.cuda.front import FrontIr, SourceOptions
-from threadloom.cuda.host_launches import with_launch_facts
+from threadloom.cuda.host_launches import with_launch_facts, with_recorded_launches
 from threadloom.cuda.host_stubs import Stub, find_stubs
 from threadloom.cuda.kernel import INSTANCES, SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.launch_effects import PointerEffect
@@ -31,6 +31,7 @@ class UnitOptions:
     cpu: str = ""  # LLVM's name of the target CPU; empty: this machine
     standalone: bool = True  # the object brings the arena itself (executables); False: the JIT provides it
     check: bool = False  # kernels report every access to the runtime (loom check)
+    launches: str = ""  # file with first launches (runtime/profile.cpp)
     without: tuple[str, ...] = ()  # names of passes that are left out (lower/pipeline.py: OPTIONAL)
 
 
@@ -123,7 +124,10 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
 
         return compile_relocatable(ir, options, dump)
     with uncollected():
-        unit = lower_unit(*raise_unit(ir, dump), dump, options.check, options.without)
+        raised, stubs = raise_unit(ir, dump)
+        if options.launches:
+            raised = with_recorded_launches(raised, stubs, options.launches)
+        unit = lower_unit(raised, stubs, dump, options.check, options.without)
         return emit_object(link_unit(ir, unit, options, dump), options)
 
 

@@ -6,22 +6,28 @@
 Read off clang's host IR after constants have been propagated between functions (LLVM's always-inline, sroa, ipsccp,
 simplifycfg, instcombine, sccp on a copy). For that every function that is called in the unit is taken to be called
 nowhere else: a guess, which is allowed because the version made for these facts tests them at every launch
-(optimize/specialize_launch.py). Launches through cudaLaunchKernel with a stub's address are not seen.
+(optimize/specialize_launch.py). What only a run tells (block sizes from the command line, sizes of inputs) a second
+compilation takes from what the run wrote: `--launches=FILE`. Launches through cudaLaunchKernel with a stub's address
+are not seen in the host IR.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from threadloom.cuda.host_stubs import Stub, top_level_parts
 from threadloom.cuda.kernel import BLOCK
 from threadloom.cuda.raise_cfg_to_par import Raised
-from threadloom.errors import InternalError
-from threadloom.par.ops import Function
+from threadloom.errors import CompileError, InternalError, slug
+from threadloom.par.constants import int_text
+from threadloom.par.ops import Function, Int
 
 ATTRIBUTE = "loom.launched"  # of a kernel's parameter: the constant that it is in every launch
+BAD_RECORD = slug("cuda-launches-file", "--launches names a file that no run under LOOM_PROFILE wrote")
 CONFIGURE = "__cudaPushCallConfiguration"
 _CALL = re.compile(r"(?:call|invoke) [^@\n]*@([-\w$.]+|\"[^\"]*\")\((.*)\)[^()]*$")
 _CONSTANT = re.compile(r"-?\d+|-?\d+\.\d+e[+-]\d+|0x[0-9A-F]+|true|false")
@@ -32,6 +38,40 @@ def with_launch_facts(raised: Raised, host_ir: str, stubs: tuple[Stub, ...]) -> 
     found = launch_facts(host_ir, stubs)
     functions = tuple(_marked(f, found[f.name]) if f.name in found else f for f in raised.module.functions)
     return replace(raised, module=replace(raised.module, functions=functions))
+
+
+def with_recorded_launches(raised: Raised, stubs: tuple[Stub, ...], path: str) -> Raised:
+    """`raised` with the attribute on what the first launches of a run under LOOM_PROFILE had, and all others with them,
+    where the host code did not fix it. `path`: what the run wrote."""
+    try:
+        recorded = {one["name"]: one["first"] for one in json.loads(Path(path).read_text())["kernels"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CompileError(BAD_RECORD, f"{path} is no record of launches", why=str(error),
+                           try_="LOOM_PROFILE=FILE ./program writes one") from error  # fmt: skip
+    known = {stub.kernel: stub for stub in stubs if stub.kernel in recorded}
+    functions = tuple(
+        _marked(f, _recorded_facts(f, known[f.name], recorded[f.name])) if f.name in known else f
+        for f in raised.module.functions
+    )
+    return replace(raised, module=replace(raised.module, functions=functions))
+
+
+def _recorded_facts(kernel: Function, stub: Stub, first: list[str]) -> dict[str, str]:
+    """Extents and integer arguments that the host code left open; `first`: as runtime/profile.cpp writes it."""
+    facts = {extent.name: text for extent, text in zip(BLOCK, first, strict=False) if text}
+    for position, source in enumerate(stub.params):
+        text = first[len(BLOCK) + source.argument] if len(BLOCK) + source.argument < len(first) else ""
+        type_ = kernel.params[position].value.type
+        if not text or source.by_pointer or not isinstance(type_, Int) or type_ != source.stored:
+            continue
+        raw = bytes.fromhex(text)[source.offset_bytes :][: type_.bits // 8]
+        if len(raw) * 8 == type_.bits:
+            facts[str(position)] = int_text(int.from_bytes(raw, "little"), type_.bits)
+    marked = [any(ATTRIBUTE in attr for attr in param.attrs) for param in kernel.params]
+    taken = {str(i) for i, one in enumerate(marked) if one} | {
+        param.value.name for param, one in zip(kernel.params, marked, strict=True) if one
+    }
+    return {what: text for what, text in facts.items() if what not in taken}
 
 
 def _marked(kernel: Function, facts: dict[str, str]) -> Function:

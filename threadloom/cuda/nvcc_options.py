@@ -46,7 +46,7 @@ _VALUED = frozenset(
     "-o -I -isystem -D -U -include -l -L -O -std -rdc -arch -code -gencode -Xcompiler -Xlinker -Xptxas -Xnvlink "
     "-Xarchive -Xcudafe -Xfatbin -ccbin -m -cudart -maxrregcount -x -t -fmad -ftz -prec-div -prec-sqrt -keep-dir "
     "-default-stream -optf -odir -MF -MT -MQ -Werror -diag-suppress -diag-warn -diag-error -dopt -split-compile "
-    "-target-dir -idp -ddp -allow-unsupported-compiler -nvvmir-library-dir -without".split()
+    "-target-dir -idp -ddp -allow-unsupported-compiler -nvvmir-library-dir -without -launches".split()
 )
 _OPTIONAL_VALUE = frozenset({"-O", "-g", "-allow-unsupported-compiler", "-Werror"})  # value only when joined
 # What has no meaning here: GPU code generation, nvcc's own housekeeping, and --no-fibers: kernels never run on fibers.
@@ -97,6 +97,7 @@ class NvccPlan:
     output_directory: str = ""
     check: bool = False  # watch every access of kernels (loom check)
     without: tuple[str, ...] = ()  # passes that are left out, to see what each is worth
+    launches: str = ""  # what a run under LOOM_PROFILE wrote: kernels get versions for its first launches
 
 
 def parse(arguments: list[str]) -> NvccPlan:
@@ -238,6 +239,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str], word: str) 
             plan.output_directory = value
         case "-without":
             plan.without = (*plan.without, *_optional_passes(value))
+        case "-launches":
+            plan.launches = _readable(value)
         case "-optf":
             for file in value.split(","):
                 words[:0] = shlex.split(Path(file).read_text())
@@ -255,6 +258,13 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str], word: str) 
         case _:
             unknown = word.partition("=")[0]
             raise CompileError(BAD_OPTION, f"unknown option {unknown}", try_="loom cc --help lists what is understood")
+
+
+def _readable(path: str) -> str:
+    if not Path(path).is_file():
+        raise CompileError(BAD_OPTION, f"--launches={path}: no such file",
+                           try_="LOOM_PROFILE=FILE ./program writes one")  # fmt: skip
+    return path
 
 
 def _optional_passes(value: str) -> list[str]:

@@ -153,7 +153,8 @@ def _counted(loop: While, plan: Counted, uses: Counter[str], editor: Editor) -> 
         high = editor.add(plan.bound, 1, name="end") if plan.or_equal else plan.bound
     args, inits = tuple(arg for arg, _, _ in carried), tuple(init for _, init, _ in carried)
     step, body = const(counter.type, plan.step), Block(_without(inside, loop.before.ops, plan.following))
-    return [*fixed, *front, For(counter, loop.inits[plan.position], high, step, inits, args, body, tuple(results), loop.loc)]
+    start = loop.inits[plan.position]
+    return [*fixed, *front, For(counter, start, high, step, inits, args, body, tuple(results), loop.loc)]
 
 
 def _without(ops: tuple[Op, ...], tests: tuple[Op, ...], following: Operand) -> tuple[Op, ...]:

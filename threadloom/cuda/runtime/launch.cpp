@@ -70,7 +70,7 @@ void run_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry
   if (!profiling()) return kernel.entry(arguments, &geometry);
   Clock::time_point start = Clock::now();
   kernel.entry(arguments, &geometry);
-  profile_kernel(kernel.name, start);
+  profile_kernel(kernel, arguments, geometry, start);
 }
 
 const Kernel* find_kernel(const void* stub) {

@@ -1,5 +1,6 @@
-// LOOM_PROFILE=FILE: at its end a program writes how often each kernel ran and for how long, as JSON, and of its last
-// copies to the host the size and a few words, evenly spaced.
+// LOOM_PROFILE=FILE: at its end a program writes how often each kernel ran and for how long, as JSON; the block and the
+// arguments of its first launch, as far as all others had the same (`loom cc --launches=FILE` makes a version for them); and
+// of its last copies to the host the size and a few words, evenly spaced.
 #include "profile.h"
 
 #include <algorithm>
@@ -17,7 +18,26 @@ namespace {
 struct Total {
   long long calls = 0;
   double seconds = 0;
+  std::vector<std::string> first;  // three block extents, then arguments of up to eight bytes; "" where launches differ
 };
+std::vector<std::string> described(const Kernel& kernel, void** arguments, const Geometry& geometry) {
+  std::vector<std::string> all;
+  for (unsigned extent : geometry.block) all.push_back(std::to_string(extent));
+  for (int i = 0; i < kernel.arguments; ++i) {
+    char text[20] = "";
+    int bytes = kernel.argument_bytes[i];
+    for (int k = 0; k < bytes && bytes <= 8; ++k) snprintf(text + 2 * k, 3, "%02x", ((const unsigned char*)arguments[i])[k]);
+    all.push_back(text);
+  }
+  return all;
+}
+void write_first(FILE* out, const std::vector<std::string>& first) {
+  const char* between = "";
+  for (const std::string& one : first) {
+    fprintf(out, "%s\"%s\"", between, one.c_str());
+    between = ", ";
+  }
+}
 struct Copied {
   size_t bytes;
   std::vector<uint64_t> words;
@@ -48,7 +68,9 @@ void write() {
   fprintf(out, "{\"span_s\": %.9f, \"copies_in_span_s\": %.9f, \"copies_s\": %.9f, \"kernels\": [", span, all.copies_between, all.copies);
   const char* between = "";
   for (auto& [name, total] : all.kernels) {
-    fprintf(out, "%s\n {\"name\": \"%s\", \"calls\": %lld, \"seconds\": %.9f}", between, name.c_str(), total.calls, total.seconds);
+    fprintf(out, "%s\n {\"name\": \"%s\", \"calls\": %lld, \"seconds\": %.9f, \"first\": [", between, name.c_str(), total.calls, total.seconds);
+    write_first(out, total.first);
+    fprintf(out, "]}");
     between = ",";
   }
   fprintf(out, "], \"results\": [");
@@ -66,7 +88,7 @@ void write() {
 
 bool profiling() { return file != nullptr; }
 
-void profile_kernel(const char* name, Clock::time_point start) {
+void profile_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry, Clock::time_point start) {
   Clock::time_point end = Clock::now();
   Profile& all = profile();
   std::lock_guard<std::mutex> guard(all.mutex);
@@ -77,7 +99,11 @@ void profile_kernel(const char* name, Clock::time_point start) {
   }
   all.last = end;
   all.copies_between = all.copies;
-  Total& total = all.kernels[name];
+  Total& total = all.kernels[kernel.name];
+  std::vector<std::string> launched = described(kernel, arguments, geometry);
+  if (!total.calls) total.first = launched;
+  for (size_t i = 0; i < launched.size(); ++i)
+    if (launched[i] != total.first[i]) total.first[i].clear();
   ++total.calls;
   total.seconds += seconds(end - start);
 }

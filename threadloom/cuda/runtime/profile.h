@@ -6,7 +6,7 @@ namespace loom {
 using Clock = std::chrono::steady_clock;
 
 bool profiling();
-void profile_kernel(const char* name, Clock::time_point start);
+void profile_kernel(const struct Kernel& kernel, void** arguments, const struct Geometry& geometry, Clock::time_point start);
 void profile_copy(Clock::time_point start);
 void profile_end();  // all kernels so far have ended
 void profile_result(const void* p, size_t bytes);  // what the host got, so that two builds can be compared
