@@ -260,10 +260,6 @@ else if (group == 1) {
         for (int r = 0; r < 2; r++) {
           sum_2[r] = sum_2_parts[2 * r] + sum_2_parts[2 * r + 1];
         }
-        #pragma unroll
-        for (int r = 0; r < 2; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 1);
-        #pragma unroll
-        for (int r = 0; r < 2; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 2);
         float row_sum_2[2];
         #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -364,10 +360,6 @@ else if (group == 1) {
         for (int r = 0; r < 2; r++) {
           sum_2[r] = sum_2_parts[2 * r] + sum_2_parts[2 * r + 1];
         }
-        #pragma unroll
-        for (int r = 0; r < 2; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 1);
-        #pragma unroll
-        for (int r = 0; r < 2; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 2);
         float row_sum_2[2];
         #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -486,10 +478,6 @@ else if (group == 1) {
         for (int r = 0; r < 2; r++) {
           sum_2[r] = sum_2_parts[2 * r] + sum_2_parts[2 * r + 1];
         }
-        #pragma unroll
-        for (int r = 0; r < 2; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 1);
-        #pragma unroll
-        for (int r = 0; r < 2; r++) sum_2[r] = sum_2[r] + __shfl_xor_sync(0xffffffffu, sum_2[r], 2);
         float row_sum_2[2];
         #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -549,6 +537,10 @@ else if (group == 1) {
         ring_1_4_1.advance();
       }
     }
+    #pragma unroll
+    for (int r = 0; r < 2; r++) row_sum[r] = row_sum[r] + __shfl_xor_sync(0xffffffffu, row_sum[r], 1);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) row_sum[r] = row_sum[r] + __shfl_xor_sync(0xffffffffu, row_sum[r], 2);
     mma_wait<0>();  // slot-free: dot_s -> load_q (q)
     if (lane == 0) barrier_arrive(empty_q);  // slot-free: dot_s -> load_q (q)
     pin(acc);

@@ -80,6 +80,7 @@ class Scope:
     joined: dict[str, str] = field(default_factory=dict)  # products that are left out -> what a factor has of them
     unmasked: bool = False  # the loop being written is for tiles that its masks leave alone
     narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
+    in_lanes: dict[str, Layout | None] = field(default_factory=dict)  # results whose lanes' parts are combined later
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
     converted_bytes: int = 0  # of a worker, through which values go from one layout to another
     factor_room_bytes: int = 0  # of shared memory that a warp may have for the exchange of factors, and what it takes

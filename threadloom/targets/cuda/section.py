@@ -15,9 +15,11 @@ from threadloom.machine.model import Completion
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Role, Section, Wait, Why
 from threadloom.sched.semantics import begin_order, early_instrs
 from threadloom.targets.cuda import issue
+from threadloom.targets.cuda.across import emit_reduce_threads
 from threadloom.targets.cuda.begin_ahead import begin_next, begin_next_tile, begins_ahead, end_of_tile
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.lane_parts import LaneParts, lane_parts
 from threadloom.targets.cuda.parts_in_turn import parts_in_turn
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Registers, Scope
@@ -171,6 +173,17 @@ class RoleEmitter:
             with w.block(f"for (; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, instances)
             self.epilogue(loop, section, used, count, inner, ramped=True)
+
+    def _keep_lanes_apart(self, inner: Inner) -> tuple[LaneParts, ...]:
+        parts = lane_parts(self.plan, self.plan.loop(inner.loop)) if self.homes is not None else ()
+        self.scope.in_lanes |= {p.reduce.result.name: None for p in parts if self.homes.of(p.result.name) is not None}
+        return parts
+
+    def _join_lanes(self, parts: tuple[LaneParts, ...]) -> None:
+        """After a loop: what its lanes kept apart."""
+        for part in parts:
+            if (source := self.scope.in_lanes.pop(part.reduce.result.name, None)) is not None:
+                emit_reduce_threads(self.scope, part.reduce, source, self.homes.of(part.result.name))
 
     def steady_without_masks(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
         """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
@@ -354,8 +367,10 @@ class RoleEmitter:
             case Fence():
                 self.fence(instr)
             case Inner():
+                parts = self._keep_lanes_apart(instr)
                 with self.places.inside(instr.stage):
                     self.run_loop(instr)
+                self._join_lanes(parts)
                 self.in_flight, self.settled = math.inf, False
 
     def wait(self, loop: Loop, instr: Wait) -> None:
