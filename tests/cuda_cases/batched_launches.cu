@@ -1,4 +1,4 @@
-// Launches of the default stream that wait for one another only where data crosses: results as of one by one. flags: -Xcompiler -pthread
+// slow; Launches of the default stream that wait for one another only where data crosses: results as of one by one. flags: -Xcompiler -pthread
 #include "check.h"
 
 #include <thread>

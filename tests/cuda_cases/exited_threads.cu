@@ -1,4 +1,4 @@
-// Threads beyond n return at the top; the rest goes through barriers, votes and a loop left by return.
+// slow; Threads beyond n return at the top; the rest goes through barriers, votes and a loop left by return.
 #include "check.h"
 
 __global__ void guarded(const int* in, int* out, int* votes, int n) {

@@ -1,4 +1,4 @@
-// flags: -extended-lambda
+// slow; flags: -extended-lambda
 // One template kernel over float, double, int and half, with a functor and a device lambda.
 #include <cuda_fp16.h>
 

@@ -1,4 +1,4 @@
-// A cooperative launch that sums in two phases around grid.sync(); tiles of two warps.
+// slow; A cooperative launch that sums in two phases around grid.sync(); tiles of two warps.
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>
 

@@ -1,4 +1,4 @@
-// Lanes grouped by key with __match_any_sync: leaders insert once per group in a hash table with atomicCAS.
+// slow; Lanes grouped by key with __match_any_sync: leaders insert once per group in a hash table with atomicCAS.
 #include "check.h"
 
 struct Slot { int key, count; };

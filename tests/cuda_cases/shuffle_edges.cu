@@ -1,4 +1,4 @@
-// Shuffles at the edge of their segment keep the own value; widths 32, 16, 8; a last warp that is not full.
+// slow; Shuffles at the edge of their segment keep the own value; widths 32, 16, 8; a last warp that is not full.
 #include "check.h"
 
 __global__ void shuffles(int* down, int* up, int* exchanged, int* direct, int delta, int width) {

@@ -1,4 +1,4 @@
-// half, bfloat16 and fp8: every code converts there and back, rounding is to nearest even, arithmetic rounds once.
+// slow; half, bfloat16 and fp8: every code converts there and back, rounding is to nearest even, arithmetic rounds once.
 #include <cmath>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,4 +1,4 @@
-// Structures passed by value: a thread computes what the host computes. flags: -fmad=false
+// slow; Structures passed by value: a thread computes what the host computes. flags: -fmad=false
 #include "check.h"
 
 #include <cstring>

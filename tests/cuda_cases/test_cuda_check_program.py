@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from quick import some
 
 from threadloom.cli import check
 
@@ -87,7 +88,10 @@ int main(int argc, char**) {
 """
 
 
-@pytest.mark.parametrize("arguments, line", [((), "while (blockIdx"), (("--", "lock"), "while (atomicCAS")])
+WAITS = ((), "while (blockIdx"), (("--", "lock"), "while (atomicCAS")
+
+
+@pytest.mark.parametrize("arguments, line", some(WAITS, WAITS[:1]))
 def test_a_thread_that_waits_for_what_comes_later_ends_the_program(arguments, line, tmp_path: Path, capsys) -> None:
     program = tmp_path / "locked.cu"
     program.write_text(LOCKED)

@@ -1,4 +1,4 @@
-// races; Barriers under uniform conditions: in a loop whose trip count is loaded from memory, nested with two conditional
+// slow; races; Barriers under uniform conditions: in a loop whose trip count is loaded from memory, nested with two conditional
 // barriers, in doubly nested loops with an accumulator, and with `break` between two barriers.
 #include "check.h"
 

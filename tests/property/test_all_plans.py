@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from quick import some
 
 from threadloom.cli.inputs import bound_call, make_inputs, planning_problem
 from threadloom.cli.kernel_argument import choose, example_names
@@ -34,13 +35,12 @@ from threadloom.tolerance import worst_error
 DEVICES = ("h100", "h200", "a100", "b200", "mi300x", "cpu")
 # Sites of one operator that the default suite tries; the slow one tries all.
 FEW_SITES = 1
-pairs = pytest.mark.parametrize(
-    ("name", "target"),
-    [
-        pytest.param(n, d, marks=() if d in ("h200", "cpu") else pytest.mark.slow)
-        for n, d in itertools.product(example_names(), DEVICES)
-    ],
-)
+QUICK = [
+    *itertools.product(("flash_attention", "matmul", "block_sparse_matmul", "rmsnorm"), ("h200", "cpu")),
+    *itertools.product(("chunk_scan", "conv2d", "w4_matmul", "mla_decode", "flash_attention_varlen"), ("cpu",)),
+    *itertools.product(("grouped_matmul", "flash_decoding"), ("h200",)),
+]
+pairs = pytest.mark.parametrize(("name", "target"), some(itertools.product(example_names(), DEVICES), QUICK))
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +114,10 @@ def test_values_are_right_in_the_worst_orders(name, target):
             assert worst_error(made[tensor.name], wanted[tensor.name]) <= allowed, str(outcome)
 
 
-@pytest.mark.parametrize(("name", "target"), [("softmax", "h200"), ("copy_tiles", "h200"), ("flash_attention", "a100")])
+FEW = ("softmax", "h200"), ("copy_tiles", "h200")
+
+
+@pytest.mark.parametrize(("name", "target"), some([*FEW, ("flash_attention", "a100")], FEW))
 def test_some_mutants_are_refused_or_explained(name, target):
     check_mutants(name, target, FEW_SITES)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from generators.tile_programs import program
+from quick import some
 
 from threadloom.errors import CompileError
 from threadloom.machine.devices import device
@@ -35,7 +36,7 @@ def check(seeds: list[int], name: str) -> int:
     return made
 
 
-@pytest.mark.parametrize("name", ["h100", "a100", "cpu"])
+@pytest.mark.parametrize("name", some(["h100", "a100", "cpu"], ["a100", "cpu"]))
 def test_random_programs_get_proved_plans(name):
     assert check([*range(5), *KEPT], name) >= 7
 

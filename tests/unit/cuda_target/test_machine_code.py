@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from quick import some
 
 from tests.unit.cuda_target.machine_code import NAMES, Sass, example, example_call, sass
 from threadloom.sched.ops import Issue
@@ -69,7 +70,9 @@ def check_units(kernel: CudaKernel, code: Sass) -> None:
 LARGE = ("matmul", "flash_attention", "chunk_scan", "softmax")  # by default: at SHAPE, others at their first small one
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", some(NAMES, [*LARGE, "w4_matmul", "grouped_matmul", "block_sparse_matmul", "copy_tiles"])
+)
 def test_example(name: str, tmp_path):
     check_example(name, "" if name in LARGE else "small", "f16", tmp_path)
 

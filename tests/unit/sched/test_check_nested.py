@@ -8,6 +8,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from quick import some
 
 import threadloom as tl
 from threadloom.comparison import tolerance
@@ -74,7 +75,7 @@ kernels = pytest.mark.parametrize("kernel", [one_after_the_other, inside], ids=l
 
 
 @kernels
-@pytest.mark.parametrize("target", ["h200", "a100", "cpu"])
+@pytest.mark.parametrize("target", some(["h200", "a100", "cpu"], ["h200", "cpu"]))
 def test_proved_and_right(kernel, target):
     call, machine, program = bound_call(kernel.name), device(target), planned(kernel.name, target)
     assert check(program, machine) == []

@@ -66,6 +66,7 @@ def test_mutants_of_a_refused_program_prove_nothing():
         try_mutants(broken, H200, [Mutant("none", "nowhere", broken)])
 
 
+@pytest.mark.slow
 def test_verdicts_for_exchanged_workers_are_those_of_a_trial():
     """Workers of a straight product do the same; what is found for one stands for the other, in its own names."""
     program = gemm_hopper(slots=2, persistent=False)

@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from quick import some
 
 from tests.unit.sched import graphs, kernels
 from threadloom.dtypes import bf16, f16
@@ -191,7 +192,7 @@ def test_search_space_stands_beside_the_papers(capsys):
     assert check(outcome.best, device("h100")) == []
 
 
-@pytest.mark.parametrize("name", ["h100", "a100"])
+@pytest.mark.parametrize("name", some(["h100", "a100"], ["a100"]))
 def test_joint_is_never_behind_tiles_first(name):
     kernel, dims = kernels.chunk_scan.tile(T=f16), {"M": 4096, "N": 4096, "K": 4096}
     joint = search.plan(kernel, dims, name)

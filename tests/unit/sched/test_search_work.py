@@ -6,6 +6,7 @@ import itertools
 import time
 
 import pytest
+from quick import some
 
 import threadloom as tl
 from threadloom.examples.matmul import matmul
@@ -20,7 +21,10 @@ def found(outcome: Outcome) -> tuple[object, ...]:
     return print_program(outcome.best), outcome.best.predicted_ns, outcome.reasons, outcome.counts, outcome.cut_short
 
 
-@pytest.mark.parametrize(("policy", "device"), [("joint", "h100"), ("joint", "cpu"), ("optimal", "h100")])
+QUICK = ("joint", "h100"), ("joint", "cpu")
+
+
+@pytest.mark.parametrize(("policy", "device"), some([*QUICK, ("optimal", "h100")], QUICK))
 def test_a_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch, policy: str, device: str):
     if policy == "optimal":
         pytest.importorskip("ortools")
