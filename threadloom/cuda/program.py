@@ -196,8 +196,8 @@ def _runtime_symbols(llvm: str) -> dict[str, int]:
 def compile(source: str | Path, options: Sequence[str] = (), instantiate: Sequence[str] = ()) -> Program:
     """Compile a CUDA file, or CUDA source text, for calls from Python.
 
-    options: nvcc's (-D -I -std -arch ...); -O0: no LLVM passes, for what runs once. instantiate: template kernels to compile at once, as `name<float, 4>`;
-    others are compiled when they are first asked for.
+    options: nvcc's (-D -I -std -arch ...); -O0: no LLVM passes, for what runs once. instantiate: template kernels to
+    compile at once, as `name<float, 4>`; others are compiled when they are first asked for.
     """
     return _compiled(source, tuple(options), tuple(instantiate), own_variables=True)
 
