@@ -121,6 +121,16 @@ def _fed_by_threads(
     readers = {t.name: [r for r in graph.tasks if set(r.reads) & set(t.writes)] for t in graph.tasks}
     mine = {t.name for t in graph.tasks if t.kind in LOADS and not units[t.name].seu.is_async and any(
         r.kind is Kind.DOT for r in readers[t.name])}  # fmt: skip
+    known = worker_scalars(graph)
+    for t in graph.tasks:
+        if t.name in mine and known & {*t.reads}:
+            raise CompileError(
+                NO_UNIT,
+                f"no unit of {device.name} can run {t.name}",
+                why="where it loads is computed of tiles, which the threads that fill operands of products do not have",
+                try_="read it from a tensor, or compute it in a kernel of its own",
+                loc=t.loc,
+            )
     gathers = set(mine)
     grew = True
     while grew:
@@ -215,6 +225,8 @@ def _score(
             if method not in _LOAD_ORDER or not (seu.rate("bytes.load") or seu.rate("bytes.pack")):
                 return 0.0
             loads = [o for o in task.ops if isinstance(o, Load)]
+            if seu.completion is Completion.MBARRIER and device.arch != "cpu" and worker_scalars(graph) & {*task.reads}:
+                return 0.0  # the role that feeds the copy engine does not know them
             if method is Method.BULK_COPY and not all(
                 strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) and _has_rank(o, device) for o in loads
             ):
@@ -236,6 +248,13 @@ def _score(
             return 0.0 if None in rates else min(rates)
         case _:
             return 1.0
+
+
+def worker_scalars(graph: TaskGraph) -> frozenset[str]:
+    """Scalars that vector code makes, which only workers know."""
+    vector = {t.name for t in graph.tasks if t.kind is Kind.VECTOR}
+    made = [t for t in graph.tiles if not t.type.axes and vector & {*t.producers}]
+    return frozenset(name for t in made for name in (t.name, *t.values))
 
 
 def _has_rank(op: Load | Store, device: Device) -> bool:

@@ -42,6 +42,7 @@ from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
 from threadloom.sched.placement import copy_engine
 from threadloom.sched.rank import simulated_ns, worth_simulating
+from threadloom.sched.share_scalars import share_scalars
 from threadloom.sched.sizes import BoundScalars, axis_extents
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.tuning_choices import decide
@@ -295,7 +296,8 @@ def _split_contexts(
 def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     """The passes between the task level and scheduling, each with its reason."""
     if device is not None and device.arch != "cpu":
-        graph = copy_products(graph)  # a core's products lie in memory like everything else
+        graph = share_scalars(graph)  # a core is one role
+        graph = copy_products(graph)  # and its products lie in memory like everything else
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use

@@ -134,8 +134,12 @@ def _compute_own(e: RoleEmitter, task: STask, wanted: tuple[str, ...]) -> None:
     known, access = e.scope.registers, tile.Load | STORES
     own = tuple(o for o in task.ops if not isinstance(o, access) and (o.result.type.axes or o.result.name not in known))
     if own:
-        rank_0 = {o.result.name: uniform(e.scope.team.warps) for o in own if not o.result.type.axes}
-        vector.emit_vector(e.scope, own, rank_0 | e.plan.layouts, frozenset(wanted))
+        vector.emit_vector(e.scope, own, _layouts(e, own), frozenset(wanted))
+
+
+def _layouts(e: RoleEmitter, ops: tuple[tile.Op, ...]) -> dict[str, Layout]:
+    """Layouts of all values, those of rank 0 that `ops` make included."""
+    return {o.result.name: uniform(e.scope.team.warps) for o in ops if not o.result.type.axes} | e.plan.layouts
 
 
 def slot_of(e: RoleEmitter, loop: Loop, value: str, slots: int, stage: int) -> str:
@@ -201,7 +205,8 @@ def vector_task(
     for name in made_packed - set(packed):  # made as ordinary registers, then packed
         known.pop(name, None)
     kept = frozenset(task.writes) | {o.arg.name for o in packed.values()}
-    vector.emit_vector(e.scope, ops, e.plan.layouts, kept, e.plan.read_last_by(task) | e.homes.overwritten(task))
+    dying = e.plan.read_last_by(task) | e.homes.overwritten(task)
+    vector.emit_vector(e.scope, ops, _layouts(e, ops), kept, dying)
     for name in made_packed:
         source = known[packed[name].arg.name] if name in packed else known[name]
         held = _pack(e, e.plan.value(name), source)
@@ -305,14 +310,16 @@ def _extent(op: tile.DimSize, warps: int) -> Registers:
     return Registers(copy.dim_name(op.dim), op.result.type.dtype, uniform(warps), scalar=True)
 
 
-def emit_scalars(e: RoleEmitter, loop: int) -> dict[str, Registers]:
-    """Rank-0 code of `loop`'s body for the instance whose places are current; what it made."""
+def emit_scalars(e: RoleEmitter, loop: int, after: int | None = None) -> dict[str, Registers]:
+    """Rank-0 code of `loop`'s body for the instance whose places are current; what it made. `after`: the code that
+    waited for the end of that loop."""
     before = dict(e.scope.registers)
     made: set[str] = set()
     for task in e.plan.tasks.values():
         if task.loop == loop and task.kind is Kind.SCALAR:
             for op in task.ops:
-                if loop != 0 or (task.name, op.result.name) not in e.ready:
+                early = loop == 0 and (task.name, op.result.name) in e.ready
+                if not early and e.plan.late_scalars.get(op.result.name) == after:
                     _scalar(e, task, op, made if loop else before.keys() | made)
                     made.add(op.result.name)
     return {name: held for name, held in e.scope.registers.items() if before.get(name) is not held}

@@ -17,6 +17,13 @@ from threadloom.sched.semantics import begin_order, early_instrs
 from threadloom.targets.cuda import issue
 from threadloom.targets.cuda.across import emit_reduce_threads
 from threadloom.targets.cuda.begin_ahead import begin_next, begin_next_tile, begins_ahead, end_of_tile
+from threadloom.targets.cuda.carried_scalars import (
+    after_loop,
+    begin_loop,
+    begin_pass,
+    declare_for_loops_in,
+    end_pass,
+)
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.lane_parts import LaneParts, lane_parts
@@ -54,6 +61,7 @@ class RoleEmitter:
     next_tile: str = ""  # C expression of the number of the tile after this one
     begun_groups: int = 0  # products of the next tile that are in flight here
     begun_results: list[str] = field(default_factory=list)  # the registers that they write
+    carried: dict[tuple[int, str, int], str] = field(default_factory=dict)  # (loop, carried scalar, stage) -> variable
     waited: tuple[int, str, str, str] | None = None  # the wait written last: the place after it, and its text
 
     @property
@@ -145,6 +153,7 @@ class RoleEmitter:
         if not section.instrs:
             return
         self._begin_kept(loop)
+        begin_loop(self, loop)
         count = self.places.enter_loop(loop)
         used = sorted({i.stage for i in section.instrs})
         first, last = used[0], used[-1]
@@ -288,9 +297,10 @@ class RoleEmitter:
         begins: Inner | None = None,
     ) -> None:
         """All instructions of the stages in `active`, once."""
+        declare_for_loops_in(self, section)
         for stage in sorted(active):
             self.scope.places = self.places.at(stage)
-            self.scalars[stage] = issue.emit_scalars(self, loop.id)
+            self.scalars[stage] = begin_pass(self, loop.id, stage)
         own = {stage: self.scalars[stage] for stage in active}
         self.body_mark = self.scope.writer.mark()
         self.expected.clear()
@@ -312,8 +322,12 @@ class RoleEmitter:
                         self.scope.places = self.places.at(instr.stage)
                         self.scope.registers.update(own[instr.stage])
                         self.guarded(loop, instr, section.instrs, (guards or {}).get(instr.stage))
+                        if isinstance(instr, Inner):
+                            own[instr.stage].update(after_loop(self, loop.id, instr.loop))
                     else:
                         self.skipped(instr)
+        for stage in sorted(active):
+            end_pass(self, loop.id, stage, own[stage], (guards or {}).get(stage))
         for (at, _, stage), ring in (*self.rings.items(), *self.kept.items()):
             if at == loop.id and stage in active:
                 guard = (guards or {}).get(stage)

@@ -251,3 +251,14 @@ struct Clocks {
     count += use;
   }
 };
+
+// ---------------------------------------------------------------- passes of loops
+// The first pass from `t` on for which `test`, which is the same in all lanes, fails; at most `count`. The lanes of a warp
+// test 32 passes together.
+template <typename Test> LOOM_DEVICE i32 first_without(i32 t, i32 count, Test test) {
+  for (;; t += 32) {
+    const i32 mine = t + (i32)(threadIdx.x & 31);
+    const u32 passing = __ballot_sync(0xffffffffu, mine < count && test(mine));
+    if (~passing) return t + __ffs(~passing) - 1;
+  }
+}

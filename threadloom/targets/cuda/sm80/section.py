@@ -10,7 +10,13 @@ from contextlib import nullcontext
 
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Arrive, Inner, Instr, Issue, Section, Wait
-from threadloom.targets.cuda.issue import emit_scalars
+from threadloom.targets.cuda.carried_scalars import (
+    after_loop,
+    begin_loop,
+    begin_pass,
+    declare_for_loops_in,
+    end_pass,
+)
 from threadloom.targets.cuda.section import RoleEmitter, event_of
 from threadloom.targets.cuda.sm80.barriers import barriers_of
 from threadloom.targets.cuda.sm80.issue import emit_issue
@@ -24,6 +30,7 @@ class WorkerEmitter(RoleEmitter):
         section, w = self.section(loop.id), self.scope.writer
         if not section.instrs:
             return
+        begin_loop(self, loop)
         count, stages = self.places.enter_loop(loop), self.plan.stages(loop.id)
         t, last = self.scope.fresh("t"), stages - 1
         instances = {s: t if s == 0 else f"{t} - {s}" for s in sorted({i.stage for i in section.instrs})}
@@ -56,9 +63,10 @@ class WorkerEmitter(RoleEmitter):
         """All instructions of the section once, those of stages with a guard only where it holds; nothing is ever
         begun ahead here."""
         guards = guards or {}
+        declare_for_loops_in(self, section)
         for stage in sorted(active):
             self.scope.places = self.places.at(stage)
-            self.scalars[stage] = emit_scalars(self, loop.id)
+            self.scalars[stage] = begin_pass(self, loop.id, stage)
         own = {stage: self.scalars[stage] for stage in active}
         self.body_mark = self.scope.writer.mark()
         before, after = barriers_of(self.plan, section)
@@ -69,8 +77,12 @@ class WorkerEmitter(RoleEmitter):
             if position in before:
                 self.scope.writer.line(f"{self.scope.team.sync}  // all have read what is overwritten now")
             self.worker_instruction(loop, instr, guards.get(instr.stage, ""))
+            if isinstance(instr, Inner):
+                own[instr.stage].update(after_loop(self, loop.id, instr.loop))
             if position in after:
                 self.scope.writer.line(f"{self.scope.team.sync}  // and so have the copies of the other threads")
+        for stage in sorted(active):
+            end_pass(self, loop.id, stage, own[stage], guards.get(stage))
         for (at, _, stage), ring in self.rings.items():
             if at == loop.id and stage in active:
                 guard = guards.get(stage)
