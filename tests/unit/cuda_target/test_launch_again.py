@@ -10,22 +10,28 @@ from tests.unit.cuda_target.fake_driver import CONTEXTS
 from tests.unit.cuda_target.test_gpu_calls import scaled, summed
 from threadloom.arrays_device import of_torch
 from threadloom.lang.bind import Call
-from threadloom.targets.cuda import driver_calls, launch, launch_again
+from threadloom.targets.cuda import driver_calls, launch, launch_again, launch_written
 from threadloom.targets.cuda.launch_again import Again
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
 
 
-@pytest.fixture
-def again(gpu, monkeypatch):
-    """A function that calls like the kernel, through `Again` alone: it learns what it does not know."""
+@pytest.fixture(params=["PyTorch's test", "ours"])
+def again(gpu, monkeypatch, request):
+    """A function that calls like the kernel, through `Again` alone: it learns what it does not know. With either test
+    of whether tensors are as those of the last call."""
+    if request.param == "ours":
+        monkeypatch.setattr(launch_written, "_has_test", lambda: False)
     monkeypatch.setattr(launch, "torch_state", lambda: (lambda ordinal: 500 + ordinal, lambda: call.device))
     made: dict[object, Again] = {}
 
     def call(kernel, *args, **kwargs):
         known = made.setdefault(kernel, Again(kernel.signature))
-        results = known.run(args, kwargs)
+        results = NotImplemented if known.last is None else known.last(args, kwargs)
+        call.written += results is not NotImplemented
+        if results is NotImplemented:
+            results = known.run(args, kwargs)
         if results is NotImplemented:
             bound = kernel.bind(*args, **kwargs)
             tensors = dict(zip(kernel.signature.positional, args, strict=False)) | kwargs
@@ -38,7 +44,7 @@ def again(gpu, monkeypatch):
             results = bound.results[0]
         return results
 
-    call.learnt, call.device = 0, 0
+    call.learnt, call.written, call.device = 0, 0, 0
     return call
 
 
@@ -47,6 +53,25 @@ def test_same_form_is_learnt_once(gpu, again):
     first, second = again(scaled, x, 2.0), again(scaled, x.clone(), 3.0)
     assert again.learnt == 1 and first is not second and second.shape == (64, 128)
     assert [entry.stream for entry in gpu.launches] == [500, 500]
+
+
+def test_from_the_third_call_on_a_form_is_a_function_of_its_own(gpu, again):
+    x, y = torch.randn(64, 128), torch.randn(32, 128)
+    for _ in range(4):
+        again(scaled, x, 2.0)
+    assert (again.learnt, again.written) == (1, 2)
+    again(scaled, y, 2.0), again(scaled, y, 2.0), again(scaled, x, 2.0), again(scaled, x, 3.0)
+    assert (again.learnt, again.written) == (2, 3)  # another form in between is looked for by its key
+    assert len(gpu.launches) == 8 and gpu.launches[-1].blocks == gpu.launches[0].blocks
+
+
+def test_pytorchs_own_test_of_tensors_tells_forms_apart():
+    assert launch_written._has_test() in (True, False)
+    if not launch_written._has_test():
+        pytest.skip("this PyTorch has none, or another")
+    same = launch_written._torchs_test([torch.zeros(4, 8)])
+    assert same(torch.ones(4, 8)) and not same(torch.ones(4, 8)[:, ::2]) and not same(torch.ones(8, 4).T)
+    assert launch_written._torchs_test([torch.zeros(4, 8, requires_grad=True)]) is None
 
 
 def test_addresses_and_scalars_are_the_calls(gpu, again):
