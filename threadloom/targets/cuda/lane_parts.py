@@ -3,9 +3,9 @@
     before:  loop { part = sum of the lane's elements; all = sum of part over lanes; acc = acc * weight + all }
     after:   loop { part = sum of the lane's elements; acc = acc * weight + part }      acc = sum of acc over lanes
 
-Right where the next value of what is carried is fn(carried, reduced), or carried * weight + reduced, nothing else in the
-loop reads either, `weight` is the same in the lanes, and the carried value begins with what changes nothing (maxima and
-minima may begin with anything). FlashAttention-3 keeps its row sums so; the rule here knows no operator.
+Right where the next value of what is carried is fn(carried, reduced), or carried * weight + reduced, nothing else in
+the loop reads either, `weight` is the same in the lanes, and the carried value begins with what changes nothing
+(maxima and minima may begin with anything). FlashAttention-3 keeps its row sums so; the rule here knows no operator.
 Not handled: what is done under a guard, values that lie in shared memory.
 """
 

@@ -115,9 +115,7 @@ def _guards(tensors: Sequence[object]) -> Callable[..., bool]:
     import torch
 
     shapes, strides = [[*t.shape] for t in tensors], [[*t.stride()] for t in tensors]
-    return torch._C._dynamo.guards.TensorGuards(
-        *tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides
-    ).check
+    return torch._C._dynamo.guards.TensorGuards(*tensors, dynamic_dims_sizes=shapes, dynamic_dims_strides=strides).check
 
 
 @lru_cache(maxsize=1)

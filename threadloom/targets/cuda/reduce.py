@@ -101,7 +101,8 @@ def reduce_in_place(
             for k in range(1, chains):
                 total = c.combine(op.fn, dtype, total, f"{parts}[{chains} * r + {k}]")
             w.line(f"{result.name}[r] = {total};")
-    if op.result.name in scope.in_lanes and op.result.type.axes and agrees(layouts[op.result.name], layout, layout.axes):
+    as_wanted = op.result.type.axes and agrees(layouts[op.result.name], layout, layout.axes)
+    if as_wanted and op.result.name in scope.in_lanes:
         scope.in_lanes[op.result.name] = source
     else:
         emit_reduce_threads(scope, op, source, result)
