@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from threadloom.cuda import compile_unit, front, launch_effects
 from threadloom.cuda.front import SourceOptions
 from threadloom.cuda.kernel import APART, GENERAL, LAUNCHED, is_kernel
+from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.lower import pipeline as lower
 from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.separators import collective_scope, has_meeting
@@ -87,6 +88,7 @@ KINDS = (
     "hoisted",
     "warp",
     "batched",
+    "passes",
     "declined",
 )
 
@@ -103,13 +105,20 @@ def explain(path: str, options: SourceOptions | None = None) -> list[Explained]:
     return [_with_launches(one, launched[one.kernel]) for one in explain_module(raised.module, raised.kernels)]
 
 
-def _with_launches(one: Explained, effects: object) -> Explained:
+def _with_launches(one: Explained, effects: tuple[PointerEffect, ...] | str) -> Explained:
     """Whether launches of the kernel wait in batches, told at the kernel's own line."""
     if isinstance(effects, str):
         remark = Remark("declined", one.loc, f"{launch_effects.NAME}: {effects}")
     else:
-        remark = Remark("batched", one.loc, "launches wait for one another only where one writes what the other uses")
+        remark = Remark("batched", one.loc, "launches wait for one another only where one writes what the other uses"
+                        + _own(effects))  # fmt: skip
     return replace(one, remarks=_ordered((*one.remarks, remark)))
+
+
+def _own(effects: tuple[PointerEffect, ...]) -> str:
+    """Of how many arrays each thread uses its own elements only (own_elements.py)."""
+    own = sum(1 for effect in effects if effect.own.bytes)
+    return f"; its threads stay with their own elements of {own} of {len(effects)} arrays" if own else ""
 
 
 def _ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
@@ -131,8 +140,12 @@ def explain_module(module: Module, kernels: Sequence[str]) -> list[Explained]:
 def _merged(versions: list[Explained]) -> list[Explained]:
     """One entry where all versions tell the same."""
     first = versions[0]
-    same = all((one.remarks, one.kept_bytes) == (first.remarks, first.kept_bytes) for one in versions)
+    same = all((_told(one), one.kept_bytes) == (_told(first), first.kept_bytes) for one in versions)
     return [replace(first, version="")] if same else versions
+
+
+def _told(one: Explained) -> list[Remark]:
+    return [remark for remark in one.remarks if remark.kind != "passes"]
 
 
 def _version(specialized: Result, kernel: str, name: str) -> Explained:
@@ -144,7 +157,7 @@ def _version(specialized: Result, kernel: str, name: str) -> Explained:
     watch.start(start)
     result = run_passes(start, passes, hook=watch.step)
     declined = [*_declined(specialized, function), *_declined(result, function)]
-    remarks = [*watch.remarks, *_stays(result, function), *declined]
+    remarks = [*watch.remarks, *_stays(result, function), *_changed(result, function), *declined]
     when = _when(specialized.module, kernel, name)
     return Explained(kernel, when, function.loc, _ordered(remarks), watch.kept_bytes)
 
@@ -353,6 +366,14 @@ def _stays(result: Result, function: Function) -> list[Remark]:
             if declined.reason == "barrier is needed":
                 found.append(Remark("barrier stays", declined.loc, _with_lines(declined.detail, lines)))
     return found
+
+
+def _changed(result: Result, function: Function) -> list[Remark]:
+    """Which passes changed the kernel, in order, at its own line."""
+    versions = ((LAUNCHED, SpecializeLaunch().name), (APART, Specialize().name))
+    names = [name for suffix, name in versions if suffix in function.name]
+    names += [step.name for step in result.steps if step.changed]
+    return [Remark("passes", function.loc, ", ".join(names) or "none changed it")]
 
 
 def _declined(result: Result, function: Function) -> list[Remark]:

@@ -121,6 +121,16 @@ def test_work_that_runs_once_per_launch_is_told_once(explained: dict[str, list[E
 
 
 @pytest.mark.clang
+def test_passes_are_listed_and_launches_tell_what_they_wait_for(explained: dict[str, list[Explained]]) -> None:
+    first = explained["normalize"][0]
+    told = {remark.kind: remark.text for remark in first.remarks}
+    assert {"specialize", "hoist-invariant-blocks", "raise-affine"} <= set(told["passes"].split(", "))
+    assert told["batched"].endswith("; its threads stay with their own elements of 1 of 2 arrays")
+    declined = [remark.text for remark in first.remarks if remark.kind == "declined"]
+    assert any(text.startswith("align-shares: ") for text in declined)
+    assert any(text.startswith("collapse: ") for text in declined)
+
+
 def test_command_prints_source_lines_and_writes_json(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
