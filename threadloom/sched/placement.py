@@ -227,6 +227,8 @@ def _score(
             loads = [o for o in task.ops if isinstance(o, Load)]
             if seu.completion is Completion.MBARRIER and device.arch != "cpu" and worker_scalars(graph) & {*task.reads}:
                 return 0.0  # the role that feeds the copy engine does not know them
+            if method is Method.ASYNC_COPY and task.kind is Kind.GATHER and not _into_product(task, graph):
+                return 0.0  # straight into the registers of who has the indices
             if method is Method.BULK_COPY and not all(
                 strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) and _has_rank(o, device) for o in loads
             ):
@@ -248,6 +250,10 @@ def _score(
             return 0.0 if None in rates else min(rates)
         case _:
             return 1.0
+
+
+def _into_product(task: STask, graph: TaskGraph) -> bool:
+    return any(t.kind is Kind.DOT and {*t.reads} & {*task.writes} for t in graph.tasks)
 
 
 def worker_scalars(graph: TaskGraph) -> frozenset[str]:

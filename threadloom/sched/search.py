@@ -37,6 +37,7 @@ from threadloom.sched.drop_copies import drop_copies
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
+from threadloom.sched.own_indices import own_indices
 from threadloom.sched.partition import Cut, partitions
 from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
@@ -296,8 +297,9 @@ def _split_contexts(
 def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     """The passes between the task level and scheduling, each with its reason."""
     if device is not None and device.arch != "cpu":
-        graph = share_scalars(graph)  # a core is one role
-        graph = copy_products(graph)  # and its products lie in memory like everything else
+        graph = share_scalars(graph)  # a core is one role with one thread
+        graph = own_indices(graph)
+        graph = copy_products(graph)  # its products lie in memory like everything else
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from threadloom.targets.cuda import functions as c
-from threadloom.targets.cuda.copy import TensorFacts, element_indices, inside, offset, vector_elems
+from threadloom.targets.cuda.copy import (
+    TensorFacts,
+    element_indices,
+    guarded_element,
+    inside,
+    offset,
+    vector_elems,
+)
+from threadloom.targets.cuda.elements import define
 from threadloom.targets.cuda.layout import Layout, coordinate, rows
 from threadloom.targets.cuda.names import identifier
-from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.shared_access import address
 from threadloom.tile import ops as tile
 
 
-def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: SharedTile, slot: str) -> None:
-    """128 threads load the tile element by element (or in pieces where the tensor allows it) and store it; elements
-    outside the tensor, and the padding that products read, become 0. A fence and an arrival must follow."""
-    w, bits = scope.writer, shared.dtype.bits
+def emit_fill_shared(
+    scope: Scope,
+    op: tile.Load,
+    known: Mapping[str, TensorFacts],
+    shared: SharedTile,
+    slot: str,
+    own: tuple[tile.Op, ...] = (),
+) -> None:
+    """The threads of a role load the tile element by element (or in pieces where the tensor allows it) and store it;
+    elements outside the tensor, and the padding that products read, become 0. A fence and an arrival must follow.
+    `known`: facts of all tensors; `own`: what makes indices, done for each element."""
+    w, bits, facts = scope.writer, shared.dtype.bits, known[op.tensor]
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     vector = 128 // bits
     layout = rows(shared.row_axes, shared.column_axis, columns, vector, _lanes(columns, vector), scope.team.warps)
@@ -25,13 +43,14 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         terms, place = [], 1
         for axis, extent in reversed(shared.row_axes):
-            own = " + ".join(x for x in coordinate(layout, axis, "i") if x != "0") or "0"
-            terms.append(own if place == 1 else f"({own}) * {place}")
+            position = " + ".join(x for x in coordinate(layout, axis, "i") if x != "0") or "0"
+            terms.append(position if place == 1 else f"({position}) * {place}")
             place *= extent
         column = " + ".join(x for x in coordinate(layout, shared.column_axis, "i") if x != "0") or "0"
         w.line(f"const u32 row = {' + '.join(terms) or '0'}, column = {column};")
         w.line(f"{kind} piece[{vector}];")
         if whole:
+            _define_indices(scope, own, known, layout, "i")
             indices = element_indices(scope, op.subscripts, layout, "i")
             source = f"&{identifier(facts.tensor.name)}[{offset(facts.tensor, indices)}]"
             valid = inside(facts.tensor, indices, _valid(scope, op, layout, "i"))
@@ -39,6 +58,7 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
         else:
             w.line("#pragma unroll")
             with w.block(f"for (int e = 0; e < {vector}; e++)"):
+                _define_indices(scope, own, known, layout, "(i + e)")
                 indices = element_indices(scope, op.subscripts, layout, "(i + e)")
                 element = f"{identifier(facts.tensor.name)}[{offset(facts.tensor, indices)}]"
                 valid = inside(facts.tensor, indices, _valid(scope, op, layout, "(i + e)"))
@@ -47,6 +67,22 @@ def emit_fill_shared(scope: Scope, op: tile.Load, facts: TensorFacts, shared: Sh
         tests += [f"column < {columns}"] if layout.extent(shared.column_axis) > columns else []
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         w.line(f"{guard}write_shared<16>({address(shared, slot, 'row', 'column')}, piece);")
+
+
+def _define_indices(
+    scope: Scope, own: tuple[tile.Op, ...], known: Mapping[str, TensorFacts], layout: Layout, register: str
+) -> None:
+    """Variables for the values of `own` at the element of `register`; what an earlier loop declared is no more."""
+    for one in own:
+        scope.registers.pop(one.result.name, None)
+    for one in own:
+        if not isinstance(one, tile.Load):
+            define(scope, one, layout, register, as_array=False)
+            continue
+        tensor, dtype, name = known[one.tensor].tensor, one.result.type.dtype, scope.fresh(one.result.name)
+        element = guarded_element(tensor, element_indices(scope, one.subscripts, layout, register))
+        scope.writer.line(f"const {c.register_type(dtype)} {name} = {element};")
+        scope.registers[one.result.name] = Registers(name, dtype, layout, scalar=True)
 
 
 def _valid(scope: Scope, op: tile.Load, layout: Layout, register: str) -> list[str]:

@@ -87,12 +87,8 @@ def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[I
         return
     if instr.method is not Method.BULK_COPY:
         slot = e.slot(loop.id, shared.slots, instr.stage)
-        indices = subscript_values(op.subscripts)
-        if any(v.type.axes and v.name not in e.scope.registers for v in indices):
-            why = "its indices are computed where an operand of a product is filled"
-            raise no_code(f"the gather from {op.tensor}", why, op.loc)
         with w.block(f"if ({condition})") if condition else nullcontext():
-            emit_fill_shared(e.scope, op, facts, shared, slot)
+            emit_fill_shared(e.scope, op, e.plan.facts, shared, slot, own_indices(e, task, op))
         return
     entry = e.entry(instr.completes, loop.id, instr.stage)
     slot = e.slot(loop.id, shared.slots, instr.stage)
@@ -113,6 +109,15 @@ def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[I
         copy.emit_bulk_load(e.scope, op, facts, shared, e.plan.map_name(task.name), slot, entry)
     if not others:
         w.line(f"else {e.one_thread}barrier_arrive({entry});  // nothing to load: the phase completes all the same")
+
+
+def own_indices(e: RoleEmitter, task: STask, op: tile.Load) -> tuple[tile.Op, ...]:
+    """What a gather into shared memory does for its indices, element by element (sched/own_indices.py)."""
+    own = tuple(o for o in task.ops if o is not op)
+    made = {o.result.name for o in own}
+    for value in (v for o in (*own, op) for v in operands(o) if v.type.axes and v.name not in made):
+        raise no_code(f"the gather from {op.tensor}", f"its index {value.name} is in other threads", op.loc)
+    return tuple(o for o in own if o.result.type.axes or o.result.name not in e.scope.registers)
 
 
 def read_indices(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, op: tile.Load) -> None:

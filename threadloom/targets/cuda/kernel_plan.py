@@ -408,7 +408,8 @@ class KernelPlan:
         return False
 
     def load_op(self, task: str) -> tile.Load:
-        return next(o for o in self.tasks[task].ops if isinstance(o, tile.Load))
+        loads = [o for o in self.tasks[task].ops if isinstance(o, tile.Load)]
+        return next((o for o in loads if o.result.name in self.tasks[task].writes), loads[0])
 
     @cached_property
     def wide_producer(self) -> bool:

@@ -13,6 +13,7 @@ from threadloom.targets.cuda.issue import (
     declare_chosen,
     guard_of,
     indices_matched,
+    own_indices,
     read_indices,
     slot_of,
     store_task,
@@ -21,7 +22,6 @@ from threadloom.targets.cuda.issue import (
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.sm80.load import copied_elems, emit_async_fill
 from threadloom.targets.cuda.sm80.mma import emit_mma
-from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, Loop, Method, STask
 
 if TYPE_CHECKING:
@@ -65,13 +65,14 @@ def _load(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             copy.emit_load(e.scope, op, facts, held)
         return
     slot = e.slot(loop.id, shared.slots, instr.stage)
-    if any(t.value is not None and t.value.type.axes for s in op.subscripts for t in s.terms):
-        raise no_code(f"a gather from {op.tensor} for a product", "its indices are in other threads", op.loc)
-    elems = copied_elems(op, facts, shared, e.plan.rows_begin(op)) if instr.method is Method.ASYNC_COPY else 0
+    own = own_indices(e, task, op)
+    gathers = any(t.value is not None and t.value.type.axes for s in op.subscripts for t in s.terms)
+    copies = instr.method is Method.ASYNC_COPY and not gathers
+    elems = copied_elems(op, facts, shared, e.plan.rows_begin(op)) if copies else 0
     if elems:
         emit_async_fill(e.scope, op, facts, shared, slot, elems)
         return
-    emit_fill_shared(e.scope, op, facts, shared, slot)
+    emit_fill_shared(e.scope, op, e.plan.facts, shared, slot, own)
     w.line(f"{e.scope.team.sync}  // all of the tile is there")
 
 
