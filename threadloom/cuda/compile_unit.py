@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from threadloom.cuda import entry, front, inline, launch_effects, link_host, own_elements, semantics
 from threadloom.cuda.cfg import parsing
@@ -32,6 +33,7 @@ class UnitOptions:
     standalone: bool = True  # the object brings the arena itself (executables); False: the JIT provides it
     check: bool = False  # kernels report every access to the runtime (loom check)
     launches: str = ""  # file with first launches (runtime/profile.cpp)
+    store: Path | None = None  # where kernels may be kept to be compiled when they are launched (first_launch.py)
     without: tuple[str, ...] = ()  # names of passes that are left out (lower/pipeline.py: OPTIONAL)
 
 
@@ -123,6 +125,11 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         from threadloom.cuda.relocatable import compile_relocatable
 
         return compile_relocatable(ir, options, dump)
+    if options.store is not None:
+        from threadloom.cuda import first_launch
+
+        if first_launch.is_worth_it(ir):
+            return first_launch.compile_host(ir, options, options.store)
     with uncollected():
         raised, stubs = raise_unit(ir, dump)
         if options.launches:

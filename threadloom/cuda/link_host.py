@@ -28,7 +28,7 @@ class KernelRecord:
     """What the runtime is told about one kernel (struct Kernel in runtime/runtime.h)."""
 
     stub: Stub
-    entry: str
+    entry: str  # empty: not compiled yet (first_launch.py)
     max_threads: int
     effects: tuple[PointerEffect, ...] | None = None  # None: its launches never wait in a batch
 
@@ -79,8 +79,8 @@ def internal_variables(host_ir: str, variables: tuple[Global, ...]) -> frozenset
 
 
 def declared_sizes(kernels: tuple[KernelRecord, ...]) -> str:
-    names = (quoted("@", STATIC_PREFIX + kernel.stub.kernel) for kernel in kernels)
-    return "".join(f"{name} = external global i32\n" for name in names)
+    names = ((quoted("@", STATIC_PREFIX + kernel.stub.kernel), kernel.entry) for kernel in kernels)
+    return "".join(f"{name} = {'external global i32' if entry else 'internal global i32 0'}\n" for name, entry in names)
 
 
 def registration_ir(kernels: tuple[KernelRecord, ...], variables: tuple[Global, ...], arch: int) -> str:
@@ -132,10 +132,13 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
     lines += [
         _string(f"loom.kernel.name.{index}", kernel.stub.kernel),
         f"@loom.kernel.bytes.{index} = internal constant [{len(sizes)} x i32] [{listed}]",
-        f"declare void {quoted('@', kernel.entry)}(ptr, ptr)",
     ]
+    entry = "null"
+    if kernel.entry:
+        entry = quoted("@", kernel.entry)
+        lines.append(f"declare void {entry}(ptr, ptr)")
     return (
-        f"{{ ptr {quoted('@', kernel.stub.name)}, ptr {quoted('@', kernel.entry)}, ptr @loom.kernel.name.{index}, "
+        f"{{ ptr {quoted('@', kernel.stub.name)}, ptr {entry}, ptr @loom.kernel.name.{index}, "
         f"ptr @loom.kernel.bytes.{index}, ptr {quoted('@', STATIC_PREFIX + kernel.stub.kernel)}, i32 {len(sizes)}, "
         f"i32 {kernel.max_threads}, {_effects(index, kernel, lines)} }}"
     )
@@ -174,4 +177,4 @@ def _string(name: str, text: str) -> str:
 
 def _table(name: str, record: str, records: list[str]) -> str:
     listed = ", ".join(f"{record} {text}" for text in records)
-    return f"@{name} = internal constant [{len(records)} x {record}] [{listed}]"
+    return f"@{name} = internal global [{len(records)} x {record}] [{listed}]"  # entries may come later

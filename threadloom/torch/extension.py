@@ -163,11 +163,14 @@ def _built(made: _Extension, build_directory: Path | None) -> Path:
     if library.exists():
         return library
     with tempfile.TemporaryDirectory(prefix="loom-") as scratch:
-        jobs = [(source, Path(scratch) / f"{number}.o") for number, source in enumerate(made.sources)]
+        jobs = [
+            (source, Path(scratch) / f"{number}.o", library.with_suffix(f".{number}.kernels"))
+            for number, source in enumerate(made.sources)
+        ]
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda job: _compile(made, *job), jobs))
         # Static constructors run in link order, and the last registration of an operator counts: kernels come last.
-        objects = sorted((path for _, path in jobs), key=lambda path: made.sources[int(path.stem)].endswith(".cu"))
+        objects = sorted((path for _, path, _ in jobs), key=lambda path: made.sources[int(path.stem)].endswith(".cu"))
         _link(made, objects, library)
     return library
 
@@ -193,13 +196,13 @@ def _own_includes(made: _Extension) -> list[str]:
                   if one.suffix in (".h", ".hpp", ".cuh", ".inc"))  # fmt: skip
 
 
-def _compile(made: _Extension, source: str, target: Path) -> None:
+def _compile(made: _Extension, source: str, target: Path, store: Path) -> None:
     if made.verbose:
         print(f"threadloom: {source}", file=sys.stderr)
     if not Path(source).exists():
         raise CompileError(NO_INPUT, f"{source}: no such file")
     if source.endswith(_CUDA_SUFFIXES):
-        target.write_bytes(compile_unit(source, _unit_options(made, source)))
+        target.write_bytes(compile_unit(source, _unit_options(made, source, store)))
     else:
         _compile_cpp(made, source, target)
 
@@ -223,7 +226,7 @@ def _system_includes() -> list[str]:
     return [str(HEADERS), str(include), str(include / "torch" / "csrc" / "api" / "include"), python]
 
 
-def _unit_options(made: _Extension, source: str) -> UnitOptions:
+def _unit_options(made: _Extension, source: str, store: Path) -> UnitOptions:
     plan = parse([*_NVCC_DEFAULTS, *made.cuda_cflags, "-c", source])
     options = source_options(plan)
     includes = [f"-isystem{path}" for path in _system_includes()]
@@ -235,7 +238,7 @@ def _unit_options(made: _Extension, source: str) -> UnitOptions:
         extra=(*options.extra, *includes, "-fPIC", "-fvisibility=default"),
         user_text=on_cpu,
     )
-    return UnitOptions(source_set)
+    return UnitOptions(source_set, store=store)
 
 
 def _standard() -> str:
@@ -288,6 +291,7 @@ def _link(made: _Extension, objects: list[Path], library: Path) -> None:
 def _imported(name: str, library: Path) -> types.ModuleType:
     import torch  # noqa: F401  (its libraries must be in the process before the extension)
 
+    _attach(library)
     spec = importlib.util.spec_from_file_location(name, library)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -300,4 +304,12 @@ def _registered(library: Path) -> str:
     import torch
 
     torch.ops.load_library(str(library))
+    _attach(library)
     return str(library)
+
+
+def _attach(library: Path) -> None:
+    """Compile kernels that were kept when they are first launched."""
+    from threadloom.cuda import first_launch
+
+    first_launch.attach(library, sorted(library.parent.glob(f"{library.stem}.*.kernels")))

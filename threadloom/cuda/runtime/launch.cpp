@@ -3,6 +3,7 @@
 #include "runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <unordered_map>
@@ -73,12 +74,30 @@ void run_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry
   profile_kernel(kernel, arguments, geometry, start);
 }
 
-const Kernel* find_kernel(const void* stub) {
+// What gives the entry of a kernel that was not compiled with the program, and the bytes of its static shared memory.
+using Compiler = void* (*)(const char* name, int* static_shared_bytes);
+std::atomic<Compiler> compiler{nullptr};
+
+// `kernel` with an entry, or null. No lock is held: the compiler may wait for one that another launching thread has.
+static const Kernel* compiled(const Kernel* kernel) {
+  if (!kernel || __atomic_load_n(&kernel->entry, __ATOMIC_ACQUIRE)) return kernel;
+  Compiler ask = compiler;
+  int bytes = 0;
+  void* entry = ask ? ask(kernel->name, &bytes) : nullptr;
+  if (!entry) return nullptr;
+  *const_cast<int*>(kernel->static_shared_bytes) = bytes;
+  __atomic_store_n(&const_cast<Kernel*>(kernel)->entry, (decltype(kernel->entry))entry, __ATOMIC_RELEASE);
+  return kernel;
+}
+
+static const Kernel* known_kernel(const void* stub) {
   Tables& all = tables();
   std::lock_guard<std::mutex> guard(all.mutex);
   auto found = all.kernels.find(stub);
   return found == all.kernels.end() ? nullptr : found->second;
 }
+
+const Kernel* find_kernel(const void* stub) { return compiled(known_kernel(stub)); }
 
 const Kernel* find_kernel_by_name(const char* name, const std::function<bool(const Kernel&)>& fits) {
   Tables& all = tables();
@@ -219,6 +238,8 @@ cudaError_t __loom_symbol_by_name(const char* name, void** p) {
     }
   return failed(cudaErrorInvalidSymbol);
 }
+
+extern "C" void __loom_compile_with(loom::Compiler ask) { loom::compiler = ask; }
 
 extern "C" {
 cudaError_t cudaGetSymbolAddress(void** p, const void* symbol) { return *p = (void*)symbol, cudaSuccess; }
