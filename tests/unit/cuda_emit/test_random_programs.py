@@ -352,3 +352,29 @@ def chained(x: tl.Tensor["M", "K", tl.f16], w: tl.Tensor["V", "K", tl.f16]) -> t
 def test_a_loop_inside_a_loop_loads_by_the_axes_of_both_on_sm_80():
     x = np.zeros((64, 256), np.float16)
     nvrtc.compile_source(generated(chained.bind(x, x)).text, "sm_80")
+
+
+@tl.kernel
+def halves_across(x: tl.Tensor["M", "N", tl.i32], index: tl.Tensor["N", tl.i32]) -> tl.outputs(
+    y=tl.Tensor["N", "M", tl.u4], z=tl.Tensor["M", "N", tl.u4]
+):
+    for m in tl.grid("M"):
+        n = tl.axis("N")
+        y[n, m] = tl.cast(x[m, n], tl.u4)
+        z[m, index[n]] = tl.cast(x[m, n], tl.u4)
+
+
+@pytest.mark.clang
+def test_halves_of_a_byte_from_different_threads():
+    """Of an odd number a row, the last one has 0 beside it."""
+    rng = np.random.default_rng(0)
+    x, index = rng.integers(0, 16, (5, 7)).astype(np.int32), rng.permutation(7).astype(np.int32)
+    call = halves_across.bind(x, index)
+    compiled(call)
+    arrays = call.arrays | {name: np.full_like(call.arrays[name], 0xFF) for name in ("y", "z")}
+    run_on_cpu(generated(call), call.kernel, arrays, call.dims, call.scalars)
+    moved = np.zeros_like(x)
+    moved[:, index] = x
+    for got, wanted in ((arrays["y"], x.T), (arrays["z"], moved)):
+        padded = np.pad(wanted, ((0, 0), (0, 1)))[:, : wanted.shape[1] // 2 * 2 + 2]
+        assert np.array_equal(got, padded[:, ::2] | padded[:, 1::2] << 4)

@@ -236,11 +236,11 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
 
 
 def _emit_store_nibbles(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts, layout: Layout) -> None:
-    """Two elements a byte, the low half first: of neighbours in one thread's registers. A last element alone leaves 0
-    beside it."""
+    """Two elements a byte, the low half first. A last element alone leaves 0 beside it."""
     w, tensor, source = scope.writer, facts.tensor, op.value.type.dtype
-    if isinstance(op, tile.AtomicAdd) or missing_axes(scope, op) or not _holds_pairs(scope, op, facts, layout):
-        raise no_code(f"a store to {tensor.name}", "two elements that share a byte are in different threads", op.loc)
+    if missing_axes(scope, op) or not _holds_pairs(scope, op, facts, layout):
+        _emit_store_halves(scope, op, facts, layout)
+        return
     owner = _owner(layout)
     with w.block(f"if ({owner})" if owner else ""):
         w.line("#pragma unroll")
@@ -254,6 +254,21 @@ def _emit_store_nibbles(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: Te
             indices = element_indices(scope, op.subscripts, layout, "i")
             address = f"{identifier(tensor.name)}[{offset(tensor, indices)}]"
             w.line(f"if ({valid[0]}) {address} = (u8)({halves[0]} | ({valid[1]} ? {halves[1]} : 0) << 4);")
+
+
+def _emit_store_halves(scope: Scope, op: tile.Store, facts: TensorFacts, layout: Layout) -> None:
+    """Element by element, where the two of a byte are in different threads."""
+    w, tensor, missing = scope.writer, facts.tensor, missing_axes(scope, op)
+    owner = "" if missing else _owner(layout)
+    with w.block(f"if ({owner})" if owner else ""), _along(scope, missing, layout):
+        w.line("#pragma unroll")
+        with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
+            indices = element_indices(scope, op.subscripts, layout, "i")
+            valid, last = inside(tensor, indices, _valid(scope, op.value, layout)), indices[-1]
+            value = c.convert(op.value.type.dtype, tensor.dtype, read(scope, op.value, layout, "i"))
+            at = f"&{identifier(tensor.name)}[{offset(tensor, indices)}]"
+            ends = f"({last}) + 1 == {dim_name(tensor.dims[-1])}"
+            w.line(f"if ({valid}) store_nibble({at}, ({last}) & 1, (u32)({value}) & 15, {ends});")
 
 
 def _holds_pairs(scope: Scope, op: tile.Store, facts: TensorFacts, layout: Layout) -> bool:

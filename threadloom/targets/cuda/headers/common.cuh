@@ -65,6 +65,13 @@ template <typename T> struct AtomicChange {
   }
 };
 
+// A 4-bit element into the low or the high half of a byte whose other half another thread may be writing; `last`: the
+// row ends with a low half, and 0 goes beside it.
+LOOM_DEVICE void store_nibble(u8* at, bool high, u32 value, bool last) {
+  const u32 mask = high ? 0xf0u : last ? 0xffu : 0x0fu;
+  for (AtomicChange<u8> one(at); !one.done;) one.put((u8)((one.seen() & ~mask) | (high ? value << 4 : value)));
+}
+
 // ---------------------------------------------------------------- vector accesses
 // BYTES (2, 4, 8 or 16) to or from `piece` at an address aligned to them; zeros, or nothing, where not `inside`.
 
