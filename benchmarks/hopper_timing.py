@@ -24,8 +24,8 @@ from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_pr
 from threadloom.targets.cuda.launch import fault_of
 from threadloom.tile.ops import Kernel
 
-AHEAD, ONCE, SHIPPED = "-ahead", "-once", "shipped"
-MOST_TRIED = 6
+AHEAD, BACK, ONCE, SHIPPED = "-ahead", "-back", "-once", "shipped"
+MOST_TRIED = 12
 WATCHDOG = ("LOOM_WATCHDOG=20000000",)
 
 
@@ -40,9 +40,9 @@ def device_tensor(t: torch.Tensor) -> DeviceTensor:
 class Job:
     """One kernel to be planned and compiled. `tiles`: "" for the model's plan number `rank`, else "m128n256k64w2"; of
     blocks that share an SM "m1w1@8-direct" (machine/shares.py); with the next tile begun in the last pass of one
-    "m128n128w2-ahead"; with a block for each tile "n64w1@2-once"; with a reduction in parts "n64w1x8@2"; with so many
-    KiB of shared memory a block "n32w1@2-smem40"; or "shipped" for the plan that comes with the package. `policy`: of
-    the search."""
+    "m128n128w2-ahead"; with loops that go backwards "m128n128w2-back" (or "-back-ahead"); with a block for each tile
+    "n64w1@2-once"; with a reduction in parts "n64w1x8@2"; with so many KiB of shared memory a block "n32w1@2-smem40";
+    or "shipped" for the plan that comes with the package. `policy`: of the search."""
 
     kernel: Kernel
     dims: tuple[tuple[str, int], ...]
@@ -64,7 +64,7 @@ def make(job: Job) -> Made:
     start = time.time()
     dims, given = dict(job.dims), dict(job.given)
     try:
-        tiles, _, share = job.tiles.removesuffix(AHEAD).removesuffix(ONCE).partition("@")
+        tiles, _, share = job.tiles.removesuffix(AHEAD).removesuffix(BACK).removesuffix(ONCE).partition("@")
         share, _, kib = share.partition("-smem")
         device = find_device(f"h200/{share}" if share else "h200")
         device = with_memory(device, "smem", int(kib) * 1024) if kib else device
@@ -73,6 +73,7 @@ def make(job: Job) -> Made:
         else:
             only = find_partition(job.kernel, dims, tiles, device) if tiles else None
             only = replace(only, persistent=False) if job.tiles.endswith(ONCE) else only
+            only = replace(only, backwards=True) if BACK in job.tiles else only
             outcome = plan(job.kernel, dims, device, job.policy, only=only)
         program = begin_ahead(outcome.best) if job.tiles.endswith(AHEAD) else outcome.best
         if job.rank:
@@ -90,6 +91,7 @@ def make(job: Job) -> Made:
         return Made(None, "", f"{type(e).__name__} {str(e)[:500]}")
     program, c = made.program, made.cubin
     tiles = "".join(f"{t.axis}{t.extent}" for t in program.partition.tiles)
+    tiles += BACK if program.partition.backwards else ""
     tiles += AHEAD if program.partition.begins_ahead else ""
     return Made(
         made,

@@ -44,7 +44,8 @@ class Partition:
     the index stays on chip meanwhile; `tiles` says how many indices a tile has);
     `order`: grid axes, slowest first, with `group` tiles of the slowest visited together (L2-friendly); `splits`:
     number of parts a stream's reduction is split into over EUs (1: none); `workers`: worker roles per EU; `cluster`:
-    EUs that share loads by multicast; `begins_ahead`: a tile's last pass begins the next tile (`Inner.ahead`).
+    EUs that share loads by multicast; `begins_ahead`: a tile's last pass begins the next tile (`Inner.ahead`);
+    `backwards`: loops that may (sched/backwards.py) go from their last tile to the first.
     """
 
     tiles: tuple[AxisTile, ...]
@@ -57,6 +58,7 @@ class Partition:
     persistent: bool = False
     longest_first: bool = False
     begins_ahead: bool = False
+    backwards: bool = False
 
     def extent(self, axis: str) -> int:
         return next(t.extent for t in self.tiles if t.axis == axis)

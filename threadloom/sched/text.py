@@ -92,6 +92,7 @@ def _partition(p: Partition) -> str:
     parts += ["persistent"] if p.persistent else []
     parts += ["longest-first"] if p.longest_first else []
     parts += ["begins-ahead"] if p.begins_ahead else []
+    parts += ["backwards"] if p.backwards else []
     return f"partition {', '.join(parts)}"
 
 
@@ -129,7 +130,7 @@ def _reason(r: Reason) -> str:
 
 # ---------------------------------------------------------------- parsing
 
-FLAGS = ("persistent", "longest-first", "begins-ahead")  # of a partition, in the order of its fields
+FLAGS = ("persistent", "longest-first", "begins-ahead", "backwards")  # of a partition, in the order of its fields
 N, WORD, REAL = r"(\d+)", r"(\S+?)", r"([-+.\deinfa]+)"
 REASON = rf" for {WORD} {WORD} -> {WORD} over {WORD}(?:, distance {N})?"
 HEAD = re.compile(rf"sprogram {WORD} on {WORD} by (.+), predicted {REAL} ns")
@@ -218,7 +219,7 @@ class _Parser:
             graph=self.graph,
             partition=Partition(
                 tiles, p.sequential, p.order, p.group, p.splits, p.workers, p.cluster, p.persistent, p.longest_first,
-                p.begins_ahead,
+                p.begins_ahead, p.backwards,
             ),
             roles=tuple(self.roles),
             buffers=tuple(self.buffers),

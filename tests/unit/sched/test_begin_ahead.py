@@ -85,7 +85,8 @@ def test_both_ways_are_offered():
     """The plan without comes first; tuning times the other one, too, and makes it again from its partition."""
     kernel = kernels.attention.tile(T=bf16, causal=True)
     outcome = plan(kernel, MANY_TILES, "h200", most=1)
-    plain, ahead = outcome.candidates
+    plain, ahead, *backwards = outcome.candidates
+    assert len(backwards) == 2 and all(c.partition.backwards for c in backwards)
     assert outcome.best.partition == plain.partition == replace(ahead.partition, begins_ahead=False)
     recipe = recipe_from_text(recipe_text(recipe_of_candidate(ahead)))
     assert begun(remake(kernel, MANY_TILES, device("h200"), recipe).best) and begun(outcome.best) == {}

@@ -119,14 +119,14 @@ def _at_tile(e: RoleEmitter, tile: str) -> Iterator[None]:
     places, scope, outer = e.places, e.scope, e.plan.loop(0)
     if any((a.start, a.stop) != (None, None) for a in outer.axes):
         raise no_code("a grid with bounds", "its tiles are not known ahead", outer.axes[0].axis.loc)
-    outside = places.grid, places.loops, places.around, dict(places.starts), dict(places.stops)
+    outside = places.grid, places.loops, places.around, dict(places.starts), dict(places.stops), dict(places.trips)
     registers, names, ready = dict(scope.registers), set(scope.names), e.ready
     e.ready = set()
     places.enter_tile(outer, tile, lambda: issue.emit_ready_scalars(e, 0))
     scope.places = places.at(0)
     issue.emit_scalars(e, 0)
     yield
-    places.grid, places.loops, places.around, places.starts, places.stops = outside
+    places.grid, places.loops, places.around, places.starts, places.stops, places.trips = outside
     scope.registers, e.ready = registers, ready
     scope.names.clear()
     scope.names.update(names)

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from threadloom.machine.model import Completion
+from threadloom.sched.backwards import backwards_loops
 from threadloom.sched.boxes import is_multiple
 from threadloom.sched.clusters import rounded_tiles
 from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
@@ -118,6 +119,11 @@ class KernelPlan:
         if axis.name in chosen and axis.kind is tile.AxisKind.TILE:
             return chosen[axis.name]
         return axis.dim if isinstance(axis.dim, int) else self.dims[axis.dim]
+
+    @cached_property
+    def backwards(self) -> frozenset[int]:
+        """Loops that go from their last tile to the first."""
+        return backwards_loops(self.program.graph) if self.program.partition.backwards else frozenset()
 
     @cached_property
     def rounded(self) -> dict[str, int]:

@@ -23,6 +23,7 @@ class Places:
         self.loops: list[dict[int, dict[str, Place]]] = [{}]  # of the loops being written, outermost first, by stage
         self.around: list[int] = []  # for each loop but the innermost, the stage that runs the one inside
         self.counts: dict[str, str] = {}  # of loops over several axes: tiles of each
+        self.trips: dict[int, str] = {}  # loop -> trip count of the run being written
         self.starts: dict[str, str] = {}
         self.stops: dict[str, str] = {}
 
@@ -190,12 +191,15 @@ class Places:
             w.line(f"const i32 {variable} = {' * '.join(self.counts[name] for name, _, _ in counts)};")
         else:
             w.line(f"const i32 {variable} = {counts[0][1]};")
+        self.trips[loop.id] = variable
         return variable
 
     def enter_instance(self, loop: Loop, instance: str, stage: int) -> None:
         """Positions of the tiles of local instance `instance` (a C expression)."""
         w, places = self.scope.writer, {}
         indices = {}
+        if loop.id in self.plan.backwards:
+            instance = f"{self.trips[loop.id]} - 1 - ({instance})"
         if len(loop.axes) > 1:
             rest = self.scope.fresh("rest")
             w.line(f"i32 {rest} = {instance};")

@@ -177,7 +177,10 @@ class RoleEmitter:
                 self.ramp(loop, section, instances, count, begun=begun)
             instances = {s: t if s == first else f"{t} - {s - first}" for s in used}
             w.line(f"i32 {t} = {last - first};")
-            self.steady_without_masks(loop, section, instances, t, count)
+            if loop.id in self.plan.backwards:
+                self.steady_until_clear(loop, section, instances, t, count)
+            else:
+                self.steady_without_masks(loop, section, instances, t, count)
             w.note("steady state")
             with w.block(f"for (; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, instances)
@@ -194,11 +197,32 @@ class RoleEmitter:
             if (source := self.scope.in_lanes.pop(part.reduce.result.name, None)) is not None:
                 emit_reduce_threads(self.scope, part.reduce, source, self.homes.of(part.result.name))
 
-    def steady_without_masks(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
+    def steady_until_clear(self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str) -> None:
+        """The passes that need masks at a run's begin, where it goes backwards; then those without."""
+        w, masked = self.scope.writer, self.scope.fresh("masked")
+        begin = w.mark()
+        w.note("steady state, first tiles with masks")
+        with w.block(f"for (; {t} < {masked}; {t}++)"):
+            self.instance_pass(loop, section, instances)
+        after = w.mark()
+        test = self.steady_without_masks(loop, section, instances, t, count)
+        if w.mark() == after:  # there are no masks
+            w.cut(begin)
+        elif test:
+            *places, condition, end = test[1:]
+            failing = condition.replace("return ", "return !(").replace(";", ");")
+            for at, line in enumerate([f"const i32 {masked} = {test[0]}", *places, failing, end]):
+                w.insert(begin + 1 + at, line)
+        else:
+            w.insert(begin + 1, f"const i32 {masked} = {t};")
+
+    def steady_without_masks(
+        self, loop: Loop, section: Section, instances: dict[int, str], t: str, count: str
+    ) -> list[str]:
         """A loop of its own for the passes in which no tile needs a mask; nothing where there are no masks.
 
-        How many there are is found before it, 32 at a time. So its body has no branch, and no test that the next
-        product would wait for: the assembler can overlap all of it."""
+        How many there are is found before it, 32 at a time, by the lines that it returns. So its body has no branch,
+        and no test that the next product would wait for: the assembler can overlap all of it."""
         w = self.scope.writer
         w.note("steady state, tiles without masks")
         head = w.mark()
@@ -210,13 +234,15 @@ class RoleEmitter:
         assumed, self.scope.assumed = self.scope.assumed, None
         if not assumed:
             w.cut(head - 1)
-        elif all(line.strip().startswith("const ") for line in places):
-            test = [f"const i32 {clear} = first_without({t}, {count}, [&](i32 {t}) {{", *places]
-            for at, line in enumerate([*test, f"  return {' && '.join(assumed)};", "});"]):
-                w.insert(head + at, line)
-        else:  # what it takes to know changes with the passes
+            return []
+        if not all(line.strip().startswith("const ") for line in places):  # it takes what changes with the passes
             w.insert(self.body_mark, f"  if (!({' && '.join(assumed)})) break;")
             w.replace(head, f"for (; {t} < {count}; {t}++) {{")
+            return []
+        test = [f"first_without({t}, {count}, [&](i32 {t}) {{", *places, f"  return {' && '.join(assumed)};", "});"]
+        for at, line in enumerate([f"const i32 {clear} = {test[0]}", *test[1:]]):
+            w.insert(head + at, line)
+        return test
 
     def is_light(self, section: Section, first: int) -> bool:
         """Whether all stages but the first only wait for products and release slots: the loop then needs no prologue,
