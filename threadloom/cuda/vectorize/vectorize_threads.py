@@ -188,7 +188,10 @@ def _has_few_sums(op: Parallel) -> bool:
     if len(loops) != 1 or not isinstance(loops[0], For) or (known is not None and known < 2 * default_width()):
         return False
     sums = loops[0].args
-    return _FEWEST_SUMS <= len(sums) <= _MOST_SUMS and all(isinstance(one.type, Float) for one in sums)
+    leaves = [one for one in walk(loops[0].body.ops) if isinstance(one, Leaf) and is_pure(one)]
+    arithmetic = [one for one in leaves if one.result and isinstance(one.result.type, Float)]
+    few = _FEWEST_SUMS <= len(sums) <= _MOST_SUMS and all(isinstance(one.type, Float) for one in sums)
+    return few and len(arithmetic) <= 2 * len(sums)  # a product and a sum each
 
 
 def _is_mostly_double(op: Parallel) -> bool:
