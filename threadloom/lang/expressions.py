@@ -241,7 +241,10 @@ class Expressions(Places):
             case Value():
                 if name == "dtype":
                     return owner.type.dtype
-                raise self.unsupported(node, f"`.{name}` of a tile", "the functions of tl, such as tl.cast(x, tl.f16)")
+                instead = "the functions of tl, such as tl.cast(x, tl.f16)"
+                if name in ("T", "mT", "transpose", "permute", "swapaxes", "reshape", "view"):
+                    instead = "nothing: axes have names, and a result is stored by its own subscripts, out[n, m] = tile"
+                raise self.unsupported(node, f"`.{name}` of a tile", instead)
             case Affine():
                 return self._bound(owner, name, node)
         try:

@@ -120,6 +120,14 @@ class Places:
             if item.lower or item.upper or item.step:
                 raise self.unsupported(item, "a slice with bounds", 'a loop axis tl.span("M", start, stop)')
             return Subscript((Term(1, axis=self.b.whole_axis(dim)),))
+        if isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) and isinstance(item.operand, ast.Constant):
+            raise CompileError(
+                SUBSCRIPTS,
+                f"subscript {at} of {ref.tensor.name} is -{item.operand.value!r}, which is always outside",
+                why="nothing is counted from the end, and a load from outside gives 0",
+                try_=f"tl.dim({dim!r}) - {item.operand.value!r}",
+                loc=self.loc(item),
+            )
         index = self.evaluate(item)
         index = index.item() if isinstance(index, np.generic) else index
         match index:
