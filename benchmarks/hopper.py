@@ -128,16 +128,17 @@ def attention_cases(table3: bool = False) -> list[Case]:
              (1, 2, 1, 250, 77, 96, 1), (1, 2, 1, 77, 250, 80, 1), (1, 2, 2, 128, 512, 256, 0),
              (4, 16, 8, 1000, 600, 128, 0), (4, 16, 8, 1200, 300, 64, 1)]  # fmt: skip
     # the last two: several tiles an SM, also such that see no key
-    wide = ("m128n128w2", "m128n128w2-ahead", "m128n160w2", "m192n80w3")
-    narrow = ("m192n128w3", "m192n128w3-ahead", "m192n112w3", "m192n112w3-ahead", "m128n192w2")
+    wide, narrow = ("m128n128w2", "m128n128w2-ahead"), ("m192n96w3", "m192n112w3", "m192n128w3", "m192n128w3-ahead")
+    wide_back = ("m128n128w2-back", "m128n128w2-back-ahead")
+    narrow_back = ("m192n112w3-back", "m192n128w3-back", "m192n128w3-back-ahead")
     return [
         *[case(*s) for s in small],
         case(4, 16, 16, 4096, 4096, 128, 0, 8, 2, wide),
-        case(4, 16, 16, 4096, 4096, 128, 1, 8, 2, wide),
-        case(2, 32, 32, 8192, 8192, 64, 0, 4, 2, narrow),
-        case(2, 32, 32, 8192, 8192, 64, 1, 4, 2, narrow),
-        case(2, 8, 8, 8192, 8192, 256, 0, 4, 2, ("m128n64w2", "m128n80w2")),
-        case(2, 8, 8, 8192, 8192, 256, 1, 4, 2),
+        case(4, 16, 16, 4096, 4096, 128, 1, 8, 2, (*wide, *wide_back)),
+        case(2, 32, 32, 8192, 8192, 64, 0, 4, 2, (*narrow, "m192n112w3-ahead")),
+        case(2, 32, 32, 8192, 8192, 64, 1, 4, 2, (*narrow, *narrow_back)),
+        case(2, 8, 8, 8192, 8192, 256, 0, 4, 2, ("m128n64w2",)),
+        case(2, 8, 8, 8192, 8192, 256, 1, 4, 2, ("m128n64w2", "m128n64w2-back")),
     ]
 
 
