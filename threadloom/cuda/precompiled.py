@@ -34,9 +34,23 @@ def leading_headers(preprocessed: bytes, own_folder: bytes) -> tuple[bytes, byte
         start, position = marker.span()
     if system:  # nothing of the user's follows
         return b"", preprocessed
-    # That line returned from a header (flag 2), which is not open now.
-    first = re.sub(rb"[ \d]*$", b"", preprocessed[start:position])
-    return b"".join(headers), first + preprocessed[position:]
+    return b"".join(headers), _without_returns(preprocessed[start:])
+
+
+def _without_returns(rest: bytes) -> bytes:
+    """Files that `rest` returns to (flag 2) without having left them were opened before it: they begin anew."""
+    depth = 0
+
+    def marker(match: re.Match[bytes]) -> bytes:
+        nonlocal depth
+        flags = match[2].split()
+        depth += (b"1" in flags) - (b"2" in flags)
+        if depth >= 0:
+            return match[0]
+        depth = 0
+        return match[0].removesuffix(match[2])
+
+    return _MARKER.sub(marker, rest)
 
 
 def without_macros(flags: list[str]) -> list[str]:

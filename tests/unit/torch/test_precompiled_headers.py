@@ -32,6 +32,20 @@ def test_leading_headers_end_at_the_first_line_of_the_user() -> None:
     assert rest.startswith(b'# 3 "mine.cu"\n\nint mine;\n# 1 "/torch/more.h" 1 3\n') and rest.endswith(b"int last;\n")
 
 
+def test_returns_from_files_that_were_entered_before_are_none() -> None:
+    """A header of the user's that includes a system header first is open when the leading headers end."""
+    text = (
+        b'# 1 "mine.cu"\n\n# 1 "mine.h" 1\n\n# 1 "/torch/all.h" 1 3\nint torch;\n# 2 "mine.h" 2\nint mine;\n'
+        b'# 1 "/torch/more.h" 1 3\nint more;\n# 3 "mine.h" 2\nint last;\n# 2 "mine.cu" 2\nint own;\n'
+    )
+    headers, rest = precompiled.leading_headers(text, b"/ours")
+    assert headers == b'# 1 "/torch/all.h" 1 3\nint torch;\n'
+    assert rest == (
+        b'# 2 "mine.h"\nint mine;\n# 1 "/torch/more.h" 1 3\nint more;\n'
+        b'# 3 "mine.h" 2\nint last;\n# 2 "mine.cu"\nint own;\n'
+    )
+
+
 @pytest.mark.parametrize("text", [b"int x;\n", b'# 1 "mine.cu"\nint x;\n# 1 "/torch/all.h" 1 3\nint torch;\n'])
 def test_text_that_starts_with_the_users_own_has_no_headers(text: bytes) -> None:
     headers, rest = precompiled.leading_headers(text, b"/ours")
