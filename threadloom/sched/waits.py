@@ -18,9 +18,9 @@ from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Reason, Si
 from threadloom.sched.pipeline import pairs, updates_after
 from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
+from threadloom.sched.turns import take_turns
 from threadloom.task.ops import Edge, Kind, TaskGraph
 
-SHARED_FROM = 0.5  # of an iteration a unit is busy, from which on roles take turns on it
 GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
 
 
@@ -72,7 +72,7 @@ class Synchronizer:
         self._release_slots(deps)
         for loop in self.graph.loops:
             if not inner_loops(loop) and loop.id != 0:
-                self._turns(loop.id)
+                take_turns(loop.id, self.lines, self.placement, self.signals)
 
     # ------------------------------------------------ what depends on what
 
@@ -467,46 +467,6 @@ class Synchronizer:
             reason = Reason(Why.SLOT_FREE, deps[0].edge.dst, source, buffer.name)
             opens = Arrive(opened.name, Reason(Why.DEPENDENCE, source, deps[0].edge.dst, buffer.name))
             line.items[line.inner(made_in)].before += [Wait(empty.name, reason), opens]
-
-    # ------------------------------------------------ turns
-
-    def _turns(self, loop: int) -> None:
-        """Roles that share an asynchronous matrix unit take turns on it in the planned order.
-
-        Left alone they fall into lockstep (prototype study: 2048 -> 3674 cycles). Where no role has other work in the
-        loop there is nothing to overlap, and where the unit is idle most of the time nobody is in another's way:
-        handing over every iteration then only costs.
-        """
-        lines = {role: line for (at, role), line in self.lines.items() if at == loop}
-        issued = [i for line in lines.values() for i in line.items if isinstance(i.instr, Issue)]
-        if all(self.seu(i.task).is_async for i in issued):
-            return
-        users: dict[str, list[tuple[int, str, Item]]] = {}
-        for role, line in lines.items():
-            for item in line.items:
-                if isinstance(item.instr, Issue) and self.seu(item.task).completion is Completion.MMA_GROUP:
-                    users.setdefault(item.instr.seu, []).append((item.start, role, item))
-        for unit, found in users.items():
-            ii = lines[found[0][1]].ii
-            found.sort(key=lambda f: f[0] % ii)
-            busy = sum(item.done - item.start for _, _, item in found)
-            if len({role for _, role, _ in found}) < 2 or busy < SHARED_FROM * ii:
-                continue
-            for at, (start, role, item) in enumerate(found):
-                next_start, next_role, following = found[(at + 1) % len(found)]
-                if next_role != role:
-                    passes = max(0, (start - next_start) // ii + 1)  # the first pass of the taker that starts later
-                    self._hand_over(loop, unit, (role, item), (next_role, following), passes)
-
-    def _hand_over(self, loop: int, unit: str, giver: tuple[str, Item], taker: tuple[str, Item], wraps: int) -> None:
-        (from_role, item), (to_role, following) = giver, taker
-        name = f"turn.{unit}.{loop}.{from_role}.{item.task}.{to_role}.{following.task}"
-        self.signals[name] = Signal(name, Completion.MBARRIER)
-        reason = Reason(Why.ORDER, item.task, following.task, unit, wraps)
-        # Stage 0 whatever the tasks' stages: in the prologue, where later stages are skipped, every turn is still
-        # taken, so nobody can hand over twice before the other has seen it once.
-        item.after.insert(0, Arrive(name, reason, 0))
-        following.before.append(Wait(name, reason, 0))
 
 
 def _once(instrs: list, instr) -> None:
