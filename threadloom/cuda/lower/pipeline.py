@@ -21,6 +21,7 @@ from threadloom.cuda.lower.split import Split
 from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
+from threadloom.cuda.lower.watch_waits import WatchWaits
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.optimize.align_shares import AlignShares
 from threadloom.cuda.optimize.collapse import Collapse
@@ -66,6 +67,7 @@ PASSES: tuple[Pass, ...] = (
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
     SkipIdle(),  # on what vectors were no good for
     SerializeInner(),  # what loops over threads have become
+    WatchWaits(),  # when no pass looks into loops any more
     DropDeclarations(),  # nothing calls them any more
     HideMasks(),  # for LLVM only: last, so that no pass of ours has to see through it
 )

@@ -32,6 +32,41 @@ void __loom_divergent_barrier(const char* file, int line) {
   _exit(134);
 }
 
+// CPU seconds of this thread.
+static double busy_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+// A thread of a kernel has gone round a loop `turns` times, and some other thread may have to end it (lower/watch_waits.py).
+void __loom_waiting(const char* file, int line, unsigned long long turns) {
+  struct Since {
+    const char* file;
+    int line;
+    double seconds;
+    bool told;
+  };
+  constexpr double warn_after = 10, stop_after = 300;
+  static thread_local Since all[8];
+  Since& since = all[line % 8];
+  double now = busy_seconds();
+  if (turns <= 4096 || since.line != line || since.file != file) {
+    since = {file, line, now, false};
+    return;
+  }
+  double spent = now - since.seconds;
+  if (spent < warn_after || (since.told && spent < stop_after)) return;
+  fflush(stdout);
+  bool stop = spent >= stop_after;
+  fprintf(stderr, "%s:%d: %s: a thread of a kernel has been in this loop for %.0f s\n", file, line, stop ? "error" : "warning", spent);
+  fprintf(stderr, "  why: it reads what other threads write; here threads of a block run one after another, and blocks on as many\n"
+                  "       workers as there are cores, so what it waits for may never come\n");
+  fprintf(stderr, "  try: `loom check`, which names the write that is missing; wait in another kernel, or by grid.sync()\n");
+  if (stop) _exit(134);
+  since.told = true;
+}
+
 double erfcx(double x) {
   if (x < 25) return std::exp(x * x) * std::erfc(x);
   double r = 1 / (x * x);  // asymptotic series: erfc underflows here

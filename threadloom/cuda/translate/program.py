@@ -29,8 +29,8 @@ from threadloom.par.passes import run_passes
 from threadloom.par.walk import operands, walk
 from threadloom.writer import Writer
 
-_FOR_LLVM = ("specialize-launch", "specialize", "align-shares", "collapse", "peel-rows", "vectorize-threads",
-             "hide-masks")  # fmt: skip
+_NOT_FOR_PEOPLE = ("specialize-launch", "specialize", "align-shares", "collapse", "peel-rows", "vectorize-threads",
+                   "watch-waits", "hide-masks")  # fmt: skip
 _GLOBAL = re.compile(r'@("[^"]+"|[-\w$.]+)')
 
 
@@ -63,7 +63,7 @@ def translate(path: str, options: SourceOptions) -> str:
 
 
 def _lowered(module: Module) -> Module:
-    passes = [one for one in (*optimize.passes(), *lower.PASSES) if one.name not in _FOR_LLVM]
+    passes = [one for one in (*optimize.passes(), *lower.PASSES) if one.name not in _NOT_FOR_PEOPLE]
     return DropUnused().apply(FoldGuards().apply(run_passes(module, passes).module))
 
 

@@ -1,0 +1,94 @@
+"""A loop that may wait for another thread says so when it lasts, so that nothing hangs without a word.
+
+    %r = while (%a = T %x) {                     %r, .. = while (%a = T %x, %turns = i64 0) {
+      %v = load volatile i32, ptr %flag            %v = load volatile i32, ptr %flag
+      condition i1 %go, T %b                       condition i1 %go, T %b, i64 %turns
+    } do (%c) {                             ->   } do (%c, %turns.1) {
+      ...                                          ...; %next = add i64 %turns.1, 1
+                                                   if ((%next & 4095) == 0) { call @__loom_waiting(file, line, %next) }
+      yield T %d                                   yield T %d, i64 %next
+
+Threads of a block run one after another, and blocks on as many workers as there are cores, so a thread that spins until
+a later one has written spins for ever. Which loops do so cannot be told: those that read memory of all blocks by
+volatile or atomic accesses are watched, and those that only read, where it is volatile memory of the block. The runtime
+(device_functions.cpp) warns after ten seconds of CPU time in one loop and ends the program after five minutes.
+Needs: all other passes done, which an operation more in these loops would disturb. `loom check` has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from threadloom.cuda.lower.editor import Editor
+from threadloom.cuda.lower.effects import Memory, RootKind
+from threadloom.cuda.lower.runtime_calls import WAITING, is_check_call
+from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.par.ops import I32, I64, Block, Condition, Const, Function, Leaf, Module, Op, While, Yield
+from threadloom.par.passes import through_functions
+
+_EVERY = 4096  # turns between two looks at the clock
+
+
+@dataclass(frozen=True, slots=True)
+class WatchWaits:
+    name: str = "watch-waits"
+
+    def apply(self, module: Module) -> Module:
+        return through_functions(module, self._function)
+
+    def _function(self, function: Function, module: Module) -> Module:
+        ops = function.body.ops if function.body else ()
+        if not any(_may_see_others(op) for op in walk(ops)) or any(_is_checked(op) for op in walk(ops)):
+            return module
+        editor, memory = Editor(function, module), Memory(function, module)
+
+        def change(op: Op) -> list[Op] | None:
+            return [_watched(op, editor)] if isinstance(op, While) and op.loc and may_wait(op, memory) else None
+
+        assert function.body is not None
+        body = expand(function.body, change)
+        return module if body is function.body else editor.finish(replace(function, body=body))
+
+
+def may_wait(op: While, memory: Memory) -> bool:
+    """Whether another thread could end the loop: it reads what others write while it runs."""
+    inside = list(walk((op,)))
+    seen = [one for one in inside if isinstance(one, Leaf) and _may_see_others(one)]
+    only_reads = not any(isinstance(one, Leaf) and one.opcode in ("store", "call") for one in inside)
+    return any(only_reads or not _is_of_block(one, memory) for one in seen)
+
+
+def _may_see_others(op: Op) -> bool:
+    if not isinstance(op, Leaf):
+        return False
+    reads = op.opcode == "load" and (op.attrs.volatile or op.attrs.ordering)
+    return bool(reads) or op.opcode in ("atomicrmw", "cmpxchg")
+
+
+def _is_of_block(op: Leaf, memory: Memory) -> bool:
+    return all(root.kind is RootKind.ALLOCA for root in memory.roots(op.operands[0]))
+
+
+def _is_checked(op: Op) -> bool:
+    return isinstance(op, Leaf) and is_check_call(op.attrs.callee)
+
+
+def _watched(op: While, editor: Editor) -> While:
+    turns, again, left = (editor.fresh("turns", I64) for _ in range(3))  # 2^32 turns are a few seconds
+    condition, last = op.before.ops[-1], op.after.ops[-1]
+    assert isinstance(condition, Condition) and isinstance(last, Yield) and op.loc is not None
+    with editor.collect() as ops:
+        following = editor.add(again, 1, name="turns")
+        with editor.if_(editor.icmp("eq", editor.and_(following, _EVERY - 1), 0, "long")):
+            editor.call(WAITING, [editor.text(op.loc.file, "file"), Const(I32, str(op.loc.line)), following])
+        ops.append(Yield((*last.values, following)))
+    before = Block((*op.before.ops[:-1], replace(condition, values=(*condition.values, turns))))
+    return replace(
+        op,
+        inits=(*op.inits, Const(I64, "0")),
+        args=(*op.args, turns),
+        before=before,
+        after_args=(*op.after_args, again),
+        after=Block((*op.after.ops[:-1], *ops)),
+        results=(*op.results, left),
+    )
