@@ -9,6 +9,7 @@ from __future__ import annotations
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Digit, Layout, Source
 from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.team import WARPGROUP
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
 
@@ -26,6 +27,42 @@ def emit_reduce_threads(scope: Scope, op: tile.Reduce, source: Layout, result: R
     for digit, place in places(source, Source.WARP):
         if digit.axis == op.axis:
             _over_warps(scope, op.fn, result, digit, place)
+    if (workers := sharing_workers(scope, op)) > 1:
+        kind = c.register_type(dtype)
+        w.line("#pragma unroll")
+        with w.block(f"for (int r = 0; r < {n}; r++)"):
+            _exchange_workers(scope, f"{result.name}[r]", kind, workers)
+            w.line(f"{kind} all = {_peer_worker(kind, '0')};")
+            w.line("#pragma unroll")
+            one = c.combine(op.fn, dtype, "all", _peer_worker(kind, "q"))
+            w.line(f"for (int q = 1; q < {workers}; q++) all = {one};  // in the same order in all of them")
+            w.line(f"{result.name}[r] = all;")
+
+
+WORKERS_BARRIER = 8  # number of the barrier at which the threads of all workers meet; 1 and on are those of one each
+
+
+def sharing_workers(scope: Scope, op: tile.Reduce | tile.Scan) -> int:
+    """How many workers share the axis that `op` runs along."""
+    place = scope.places.get(op.axis)
+    workers = place.whole.extent // place.extent if place is not None and place.whole is not None else 1
+    if workers > 1 and (scope.takes_turns or isinstance(op, tile.Scan)):
+        why = "workers share that axis" + (" and take turns in this plan" if scope.takes_turns else "")
+        raise no_code(f"a {op.fn} along {op.axis}", why, op.loc)
+    return workers
+
+
+def _exchange_workers(scope: Scope, value: str, kind: str, workers: int) -> None:
+    """Let the same threads of the other workers, which hold what belongs to it, see `value`."""
+    scope.sharing_workers = max(scope.sharing_workers, workers)
+    w, meet = scope.writer, f"group_sync({WORKERS_BARRIER}, {scope.team.threads * workers});"
+    w.line(f"{meet}  // scratch of all workers is free")
+    w.line(f"write_cell<{kind}>(smem_between, worker * {scope.team.warps} + warp_in_group, {value});")
+    w.line(meet)
+
+
+def _peer_worker(kind: str, number: str) -> str:
+    return f"read_cell<{kind}>(smem_between, {number} * {WARPGROUP.warps} + warp_in_group)"
 
 
 NOWHERE = 2**31 - 1  # position of a value that is none
@@ -64,6 +101,16 @@ def emit_position_threads(scope: Scope, op: tile.Reduce, source: Layout, best: R
                 w.line("#pragma unroll")
                 with w.block(f"for (int q = 0; q < {digit.size}; q++)"):
                     keep("values[q]", _peer(scope, "i64", digit, place, "q"))
+    if (workers := sharing_workers(scope, op)) > 1:
+        with each_register():
+            _exchange_workers(scope, f"{best.name}[r]", kind, workers)
+            w.line(f"{kind} values[{workers}];")
+            w.line("#pragma unroll")
+            w.line(f"for (int q = 0; q < {workers}; q++) values[q] = {_peer_worker(kind, 'q')};")
+            _exchange_workers(scope, f"{at.name}[r]", "i64", workers)
+            w.line("#pragma unroll")
+            with w.block(f"for (int q = 0; q < {workers}; q++)"):
+                keep("values[q]", _peer_worker("i64", "q"))
     with each_register():
         w.line(f"if ({at.name}[r] == {NOWHERE}) {at.name}[r] = 0;  // nothing was there")
 

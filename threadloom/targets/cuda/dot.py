@@ -87,6 +87,8 @@ def plan_dot(
     `contiguous`: operand in shared memory -> its contiguous axis; `fastest`: of operands whose rows have several axes,
     the one along which other products need them one after the other."""
     row, column = sides(op, extents, worker_extents, computed, MAX_N)
+    if row.name in computed and any(worker_extents.get(x, 1) < extents.get(x, 1) for x in op.over):
+        raise no_code("this product", f"workers share the depth of {row.name}, which is in registers", op.loc)
     made = []
     for m_axis, n_axis, k_axis in main_axes(op, row, column, worker_extents, extents):
         by_lanes = not m_axis or not n_axis or not _wgmma_takes(row, column, k_axis, computed, contiguous)

@@ -201,6 +201,10 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
         at = _up(at, CELL_BYTES)
         w.insert(scratch, f"const u32 smem_scratch = smem + {at};  // where warps of a worker exchange values")
         at += 128 * CELL_BYTES * workers
+    if together := max(code.sharing_workers for code in codes):
+        at = _up(at, CELL_BYTES)
+        w.insert(scratch, f"const u32 smem_between = smem + {at};  // where workers exchange values")
+        at += 128 * CELL_BYTES * together
     return at + insert_converted(w, scratch, at, max(code.converted_bytes for code in codes), workers)
 
 
@@ -247,6 +251,7 @@ class RoleCode:
     names: tuple[tuple[str, str, str], ...]
     body: str
     scratch: bool
+    sharing_workers: int
     converted_bytes: int
     factor_bytes: int  # of a warp
 
@@ -324,6 +329,7 @@ def _role_code(plan: KernelPlan, role: Role, factor_room_bytes: int) -> RoleCode
                     names.append(("u32", f"{turn}_early", str(instr.reason.distance)))
                     names.append(("u32", f"{turn}_index", str(plan.barrier_index(instr.signal))))
     scope.names |= {name for _, name, _ in names}
+    scope.takes_turns = bool(turns)
     if role.kind == "producer":
         if plan.wide_producer:
             w.line("const bool elected = warp_in_group == 0 && lane == 0;  // feeds the copy engine")
@@ -332,7 +338,10 @@ def _role_code(plan: KernelPlan, role: Role, factor_room_bytes: int) -> RoleCode
     else:
         _emit_descriptors(w, plan, scope)
         _emit_tiles(w, plan, role, scope, turns)
-    return RoleCode(role, tuple(names), w.text(), scope.needs_scratch, scope.converted_bytes, scope.factor_bytes)
+    return RoleCode(
+        role, tuple(names), w.text(), scope.needs_scratch, scope.sharing_workers, scope.converted_bytes,
+        scope.factor_bytes,
+    )  # fmt: skip
 
 
 def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:

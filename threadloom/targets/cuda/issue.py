@@ -285,6 +285,12 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
 
 
 def store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
+    once = task.kind is Kind.ATOMIC and e.plan.done_by_each_worker(task)
+    with e.scope.writer.block("if (worker == 0)") if once else nullcontext():
+        _store_task(e, loop, instr, task)
+
+
+def _store_task(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     _read_shared_operands(e, loop, instr, task)
     _compute_own(e, task, tuple(v.name for o in task.ops if isinstance(o, STORES) for v in operands(o)))
     for op in (o for o in task.ops if isinstance(o, STORES)):

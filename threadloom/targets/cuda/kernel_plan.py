@@ -145,6 +145,14 @@ class KernelPlan:
         mine = {t.axis: t.worker_extent for t in self.program.partition.tiles if t.worker_extent < t.extent}
         return self.extents | mine
 
+    def done_by_each_worker(self, task: STask) -> bool:
+        """Whether every worker does the whole of the task: it has no axis that they share."""
+        mine = {a for a, extent in self.worker_extents.items() if extent < self.extents[a]}
+        touched = {*task.axes, *(a for o in task.ops for v in (*operands(o), *results(o)) for a in v.type.axes)}
+        written = [o for o in task.ops if isinstance(o, tile.Store | tile.AtomicAdd)]
+        touched |= {t.axis for o in written for s in o.subscripts for t in s.terms}
+        return self.program.partition.workers > 1 and not mine & touched
+
     def worker_rows(self, axis: str, rows: int) -> str:
         """C expression of a worker's first position along `axis` in a tile of which each has `rows`, "" where all of
         them have all of it."""

@@ -11,7 +11,6 @@ from threadloom.targets.cuda.elementwise import matched, register_loop
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
 from threadloom.targets.cuda.operands import Elementwise, operands
 from threadloom.targets.cuda.registers import Registers, Scope
-from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
 
 POSITIONS = ("argmax", "argmin")
@@ -65,8 +64,6 @@ def reduce_in_place(
     lazy = op.arg.name in scope.in_shared and op.arg.name not in scope.registers
     source = layouts[op.arg.name] if chain or lazy else scope.registers[op.arg.name].layout
     dtype = op.result.type.dtype
-    if (place := scope.places[op.axis]).whole is not None and place.whole.extent > place.extent:
-        raise no_code(f"a {op.fn} along {op.axis}", "workers share that axis in this plan", op.loc)
     if op.fn in POSITIONS:
         position_in_place(scope, op, layout, chain, layouts, source)
         return
@@ -177,6 +174,7 @@ def _begins_chain(layout: Layout, axis: str, chains: int) -> str:
 
 def emit_scan(scope: Scope, op: tile.Scan, layout: Layout) -> None:
     """Copy the operand, as the result's dtype, and scan it in place."""
+    across.sharing_workers(scope, op)  # which no scan has code for
     result = declare(scope, op.result, layout)
     w = scope.writer
     w.line("#pragma unroll")

@@ -1,0 +1,65 @@
+"""Axes that several workers share: reductions along them, and additions of what each worker has the whole of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import threadloom as tl
+from benchmarks.gpu_cases import column_totals
+from tests.unit.cuda_emit.test_forms import source_of
+from threadloom.errors import CompileError
+from threadloom.sched.ops import AxisTile, Partition
+from threadloom.targets.cuda import nvrtc
+from threadloom.targets.cuda.across import WORKERS_BARRIER
+
+TWO = Partition(
+    (AxisTile("m", 128, 64), AxisTile("n", 64, 64)), order=("m", "n"), workers=2, persistent=True
+)  # fmt: skip
+
+
+def test_workers_exchange_their_parts_of_a_sum():
+    given = column_totals.inputs(np.random.default_rng(0), 256, 128, 64, np.float16)
+    text = source_of(column_totals.column_totals.bind(**given), only=TWO)
+    nvrtc.compile_source(text, "sm_90a")
+    sums = text[text.index("// vector_") : text.index("// atomic_sums")]
+    meet = f"group_sync({WORKERS_BARRIER}, 256);"
+    assert sums.count(meet) == 2 * sums.count("(smem_between, worker * 4 + warp_in_group, ")
+    assert "for (int q = 1; q < 2; q++) all = " in sums
+
+
+def test_what_each_worker_has_the_whole_of_is_added_once():
+    given = column_totals.inputs(np.random.default_rng(0), 256, 128, 64, np.float16)
+    text = source_of(column_totals.column_totals.bind(**given), only=TWO)
+    for name in ("sums", "above", "times"):
+        added = text[text.index(f"// atomic_{name}") :]
+        assert added.splitlines()[1].strip() == "if (worker == 0) {"
+
+
+@tl.kernel
+def each_adds_its_part(
+    a: tl.Tensor["M", "K", tl.f16], b: tl.Tensor["K", "N", tl.f16], at: tl.Tensor["M", tl.i32]
+) -> tl.Tensor["B", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        k = tl.axis("K")
+        tl.atomic_add(out[at[m], n], tl.dot(a[m, k], b[k, n]))
+
+
+def test_what_workers_share_out_all_of_them_add():
+    x = np.zeros((256, 64), np.float16)
+    call = each_adds_its_part.bind(x, x[:64], np.zeros(256, np.int32), out=np.zeros((8, 64), np.float32))
+    assert "worker == 0" not in source_of(call, only=TWO)
+
+
+@tl.kernel
+def running_columns(a: tl.Tensor["M", "K", tl.f16], b: tl.Tensor["K", "N", tl.f16]) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        k = tl.axis("K")
+        out[m, n] = tl.cumsum(tl.dot(a[m, k], b[k, n]), m)
+
+
+def test_scans_along_a_shared_axis_have_no_code():
+    x = np.zeros((256, 64), np.float16)
+    with pytest.raises(CompileError) as caught:
+        source_of(running_columns.bind(x, x[:64]), only=TWO)
+    assert caught.value.slug == "gpu-no-code" and "workers share that axis" in caught.value.why
