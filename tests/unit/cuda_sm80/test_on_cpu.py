@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.cuda_target.machine_code import example_call
 from threadloom.comparison import compare
 from threadloom.errors import CompileError
 from threadloom.machine.devices import device
+from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit import KernelSource
 from threadloom.targets.cuda.launch import _programs, device_tensors
@@ -37,18 +39,29 @@ def generated(call) -> KernelSource:
     raise refused[0]
 
 
-def errors(name: str, shape: dict[str, int], dtype: str, edit=lambda text: text) -> list[tuple[float, float]]:
-    """(error, bound) of each output of an example, after `edit` of the generated text."""
+def backwards(call) -> KernelSource:
+    """The code of the best plan with loops that go from their last tile to the first."""
+    given = device_tensors(call.kernel, call.arrays)
+    facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
+    best = plan(call.kernel, call.dims, "a100", splits=False).best.partition
+    made = plan(call.kernel, call.dims, "a100", splits=False, only=replace(best, backwards=True)).best
+    return emit(made, facts, call.dims)
+
+
+def errors(
+    name: str, shape: dict[str, int], dtype: str, edit=lambda text: text, source=generated, **choices: object
+) -> list[tuple[float, float]]:
+    """(error, bound) of each output of an example, after `edit` of the generated text. `choices`: constants."""
     module = importlib.import_module(f"threadloom.examples.{name}")
-    call = example_call(name, shape, dtype)
+    call = example_call(name, shape, dtype, **choices)
     arrays = {n: np.ascontiguousarray(a).copy() for n, a in call.arrays.items()}
     for tensor in call.kernel.tensors:
         if tensor.access is Access.OUT:
             arrays[tensor.name].view(np.uint8)[...] = 0xFF
-    run_on_cpu(generated(call), call.kernel, arrays, call.dims, call.scalars, edit)
+    run_on_cpu(source(call), call.kernel, arrays, call.dims, call.scalars, edit)
     outputs = {t.name: arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
     names = [t.name for t in call.kernel.tensors if t.access is Access.IN]
-    given = {n: call.arrays[n] for n in names} | dict(call.scalars)
+    given = {n: call.arrays[n] for n in names} | dict(call.scalars) | choices
     wanted = module.reference(**given)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     found = compare(call.kernel, call.dims, outputs, dict(zip(outputs, wanted, strict=True)))
@@ -80,3 +93,10 @@ def test_a_wait_too_few_is_seen():
 @pytest.mark.parametrize(("name", "shape", "dtype"), CASES, ids=str)
 def test_example(name: str, shape: dict[str, int], dtype: str):
     assert all(error <= bound for error, bound in errors(name, shape, dtype))
+
+
+@pytest.mark.slow
+def test_causal_attention_from_the_last_keys_to_the_first():
+    shape = {"B": 1, "H": 2, "HKV": 1, "SQ": 150, "SK": 170, "D": 16}
+    found = errors("flash_attention", shape, "f16", source=backwards, causal=True)
+    assert all(error <= bound for error, bound in found)

@@ -30,10 +30,10 @@ def disassembler() -> str:
     return str(packaged[-1]) if packaged else shutil.which("nvdisasm") or ""
 
 
-def example_call(name: str, shape: dict[str, int], dtype: str = "f16") -> Call:
+def example_call(name: str, shape: dict[str, int], dtype: str = "f16", **choices: object) -> Call:
     module = importlib.import_module(f"threadloom.examples.{name}")
     arguments = module.inputs(np.random.default_rng(0), **shape, dtype=numpy_dtype(ALL[dtype]))
-    return getattr(module, name).bind(**arguments)
+    return getattr(module, name).bind(**arguments, **choices)
 
 
 @cache
