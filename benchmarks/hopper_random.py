@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 import numpy as np
-from generators.tile_programs import WIDE, program, report
+from generators.tile_programs import BROAD, WIDE, program, report
 from hopper_conditions import conditions
 
 from threadloom.comparison import tolerance
@@ -159,7 +159,8 @@ def main() -> None:
     parser.add_argument("--json")
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    seeds = [rng.randrange(WIDE) if rng.random() < 0.4 else WIDE + rng.randrange(2**31) for _ in range(args.count)]
+    families = (lambda: rng.randrange(WIDE), lambda: WIDE + rng.randrange(2**31), lambda: BROAD + rng.randrange(2**31))
+    seeds = [rng.choice(families)() for _ in range(args.count)]
     seeds = [int(s) for s in args.seeds.split(",")] if args.seeds else seeds
     print("seed", args.seed)
     found = run(seeds, args.seconds, args.processes)

@@ -2,7 +2,8 @@
 
 `program(seed)` is deterministic, and keeps its meaning: tests remember seeds that once failed. Seeds from `WIDE` on
 belong to a second family, which adds integers, bool, indices of extrema, ranges of the grid that come from a tensor,
-several axes in one stream and more dtypes of products.
+several axes in one stream and more dtypes of products; those from `BROAD` on to a third, which adds products with batch
+axes, over several axes, with vectors, of products and of gathered rows, and positions that a loop carries.
 
 Values stay near 1 and conditions depend only on integers, so that two correct executions differ by rounding alone. The
 features of many programs are counted and printed by the tests that use them.
@@ -26,6 +27,7 @@ UNARY = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "tanh", "erf", "sin", "c
 BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
 ACTIVATIONS = ("relu", "sigmoid", "silu", "gelu", "softplus")
 WIDE = 10_000
+BROAD = 3_000_000_000
 EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 24, 33, 40)
 
 
@@ -99,7 +101,10 @@ def program(seed: int) -> Program:
     values = _straight(w, values, rng.randint(1, 5))
     if w.wide:
         values += [_integers(w, grid, whole) for _ in range(rng.randint(0, 2))]
-    if rng.random() < 0.7:
+    if seed >= BROAD:
+        values += [_product(w, grid, number) for number in range(rng.randint(1, 2))]
+        values += [_carried_position(w)] if rng.random() < 0.4 else []
+    if rng.random() < (0.3 if seed >= BROAD else 0.7):
         values += _stream(w, grid, values)
     if rng.random() < 0.3:
         values += [_branch(w, values, grid)]
@@ -172,6 +177,61 @@ def _integers(w: Writer, grid: tuple[str, ...], whole: bool) -> Var:
     result = w.fresh()
     w.line(f"{result} = tl.cast(tl.cast({a}, tl.i64) % 8, tl.f32) * 0.125 + 0.5")
     return Var(result, axes, "f32")
+
+
+def _product(w: Writer, grid: tuple[str, ...], number: int) -> Var:
+    """A product of a form that has more than rows, columns and depth, or fewer. Its axes have names of its own."""
+    rng = w.rng
+    d, h, e = (f"{name}{number}" for name in "dhe")
+    kind = rng.choice(("batch", "batch kept", "two depths", "vector", "of a product", "both ways", "gathered"))
+    dtype = rng.choice(("f16", "bf16", "f32", "f32", "f64"))
+    w.line(f'{d}, {h}, {e} = tl.axis("K"), tl.axis("J"), tl.axis("W")')
+    w.use(f"product {kind} {dtype}")
+    a, b = w.tensor(("M", "J", "K"), dtype), w.tensor(("W", "J", "K"), dtype)
+    left, right = f"{a}[m, {h}, {d}]", f"{b}[{e}, {h}, {d}]"
+    match kind:
+        case "batch":
+            text, axes = f"tl.max(tl.max(tl.dot({left}, {right}, over={d}), {h}), {e})", ("m",)
+        case "batch kept":
+            text, axes = f"tl.sum(tl.sum(tl.dot({left}, {right}, over={d}) * 0.125, {e}), {h})", ("m",)
+        case "two depths":
+            text, axes = f"tl.max(tl.dot({left}, {right}, over=({h}, {d})), {e})", ("m",)
+        case "vector":
+            x = w.tensor(("K",), dtype)
+            text, axes = f"tl.max(tl.dot({left}, {x}[{d}]), {h})", ("m",)
+        case "of a product" | "both ways":
+            c = w.tensor(("W", "K"), dtype)
+            s = w.fresh("s")
+            w.line(f"{s} = tl.cast(tl.dot({a}[m, 0, {d}], {c}[{e}, {d}]) * 0.0625, tl.{dtype})")
+            f = f"f{number}"
+            w.line(f'{f} = tl.axis("K")')
+            text = f"tl.max(tl.dot({s}, {c}[{e}, {f}]), {f})"
+            if kind == "both ways":
+                text = f"{text} + tl.max(tl.dot({c}[{e}, {f}], {s}), {f})"
+            axes = ("m",)
+        case "gathered":
+            index, x = w.tensor(("M",), "i32"), w.tensor(("N", "K"), dtype)
+            row = w.fresh("row")
+            w.line(f"{row} = ({index}[m] * 3 + 1) % tl.dim('N')")
+            text, axes = f"tl.max(tl.dot({x}[{row}, {d}], {b}[{e}, 0, {d}]), {e})", ("m",)
+    var = w.fresh()
+    w.line(f"{var} = {_bounded(f'tl.cast({text}, tl.f32) * 0.0625', rng)}")
+    return Var(var, axes, "f32")
+
+
+def _carried_position(w: Writer) -> Var:
+    """A loop over rows of which each names the next."""
+    first, link, x = w.tensor(("J",), "i32"), w.tensor(("N",), "i32"), w.tensor(("N", "M"), "f32")
+    at, acc = w.fresh("at"), w.fresh("acc")
+    w.line(f"{at} = {first}[0]")
+    w.line(f"{acc} = tl.zeros(m)")
+    w.line('for _ in tl.stream(tl.each("J")):')
+    w.line(f"    {acc} += {x}[{at}, m]")
+    w.line(f"    {at} = {link}[{at}]")
+    w.use("carried position")
+    var = w.fresh()
+    w.line(f"{var} = {_bounded(f'{acc} * 0.25', w.rng)}")
+    return Var(var, ("m",), "f32")
 
 
 def _load(w: Writer, axes: tuple[str, ...], whole: bool, dtype: str = "") -> Var:

@@ -55,3 +55,20 @@ def test_what_made_the_indices_goes_where_nothing_else_reads_it():
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_gathered_rows_on_the_cpu(dtype: type):
     assert is_right_on_cpu(rows_by_index, *arguments(dtype))
+
+
+@tl.kernel
+def gathered_pieces(
+    x: tl.Tensor["P", "K", tl.f16], w: tl.Tensor["K", "N", tl.f16], at: tl.Tensor["M", tl.i32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        acc = tl.zeros(m, n)
+        for k in tl.stream("K"):
+            acc += tl.dot(x[(at[m] * 3 + 1) % tl.dim("P"), k], w[k, n])
+        out[m, n] = acc
+
+
+def test_constants_among_indices_belong_to_each_pass():
+    """Found by random programs: what one pass of a loop declared was taken for known in the next."""
+    x, w = (rng.standard_normal(shape).astype(np.float16) for shape in ((9, 300), (300, 24)))
+    compiled(gathered_pieces.bind(x, w, rng.integers(-5, 20, 37).astype(np.int32)))

@@ -33,7 +33,7 @@ def emit_fill_shared(
     """The threads of a role load the tile element by element (or in pieces where the tensor allows it) and store it;
     elements outside the tensor, and the padding that products read, become 0. A fence and an arrival must follow.
     `known`: facts of all tensors; `own`: what makes indices, done for each element."""
-    w, bits, facts = scope.writer, shared.dtype.bits, known[op.tensor]
+    w, bits, facts, outside = scope.writer, shared.dtype.bits, known[op.tensor], dict(scope.registers)
     columns = shared.panels * shared.panel_columns if shared.swizzled else shared.columns
     vector = 128 // bits
     layout = rows(shared.row_axes, shared.column_axis, columns, vector, _lanes(columns, vector), scope.team.warps)
@@ -67,14 +67,13 @@ def emit_fill_shared(
         tests += [f"column < {columns}"] if layout.extent(shared.column_axis) > columns else []
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         w.line(f"{guard}write_shared<16>({address(shared, slot, 'row', 'column')}, piece);")
+    scope.registers = outside  # what the loop declared is gone
 
 
 def _define_indices(
     scope: Scope, own: tuple[tile.Op, ...], known: Mapping[str, TensorFacts], layout: Layout, register: str
 ) -> None:
-    """Variables for the values of `own` at the element of `register`; what an earlier loop declared is no more."""
-    for one in own:
-        scope.registers.pop(one.result.name, None)
+    """Variables for the values of `own` at the element of `register`."""
     for one in own:
         if not isinstance(one, tile.Load):
             define(scope, one, layout, register, as_array=False)
