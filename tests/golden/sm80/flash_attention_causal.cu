@@ -251,16 +251,11 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       if ((u32)(t_4 - 4) < (u32)count_2) ring_1_4_4.advance();
     }
     // steady state, tiles without masks
-    const i32 clear = first_without(t_4, count_2, [&](i32 t_4) {
+    for (; t_4 < count_2; t_4++) {
       const i32 n_at = (t_4) * 32;
       const i32 n_at_2 = (t_4 - 3) * 32;
       const i32 n_at_3 = (t_4 - 4) * 32;
-      return (n_at_3 + 31) <= (m_at + shift) && n_at_3 + 32 <= n_stop;
-    });
-    for (; t_4 < clear; t_4++) {
-      const i32 n_at = (t_4) * 32;
-      const i32 n_at_2 = (t_4 - 3) * 32;
-      const i32 n_at_3 = (t_4 - 4) * 32;
+      if (!((n_at_3 + 31) <= (m_at + shift) && n_at_3 + 32 <= n_stop)) break;
       group_sync(1 + worker, 256);  // all have read what is overwritten now
       // load_k: k
       const u16* k_from = k + (i64)(b_at) * k_stride0 + (i64)(group_2) * k_stride1 + (i64)(n_at + (lane / 8) + (warp_in_group) * 4) * k_stride2 + (i64)((lane) % 8 * 8) * k_stride3;

@@ -149,14 +149,10 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       if ((u32)(t_2 - 2) < (u32)count_2) ring_1_4_2.advance();
     }
     // steady state, tiles without masks
-    const i32 clear = first_without(t_2, count_2, [&](i32 t_2) {
+    for (; t_2 < count_2; t_2++) {
       const i32 k_at = (t_2) * 64;
       const i32 k_at_2 = (t_2 - 2) * 64;
-      return k_at_2 + 64 <= dim_K;
-    });
-    for (; t_2 < clear; t_2++) {
-      const i32 k_at = (t_2) * 64;
-      const i32 k_at_2 = (t_2 - 2) * 64;
+      if (!(k_at_2 + 64 <= dim_K)) break;
       // load_a: a
       const float* a_from = a + (i64)(m_at + (lane / 8) + (warp_in_group) * 4) * a_stride0 + (i64)(k_at + (lane) % 8 * 4) * a_stride1;
       #pragma unroll

@@ -10,6 +10,7 @@ import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import ClassVar
 
 from threadloom.machine.model import Completion
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Role, Section, Wait, Why
@@ -40,6 +41,7 @@ EVENTS_PER_LOOP = 1000
 class RoleEmitter:
     """Writes the code of one role: a producer (one elected lane) or a worker (a warpgroup)."""
 
+    counts_passes: ClassVar[bool] = True  # those without masks, before their loop, which takes a register
     plan: KernelPlan
     role: Role
     scope: Scope
@@ -235,7 +237,8 @@ class RoleEmitter:
         if not assumed:
             w.cut(head - 1)
             return []
-        if not all(line.strip().startswith("const ") for line in places):  # it takes what changes with the passes
+        known = all(line.strip().startswith("const ") for line in places)  # not what changes with the passes
+        if not known or not self.counts_passes:
             w.insert(self.body_mark, f"  if (!({' && '.join(assumed)})) break;")
             w.replace(head, f"for (; {t} < {count}; {t}++) {{")
             return []

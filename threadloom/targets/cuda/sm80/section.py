@@ -26,6 +26,8 @@ from threadloom.task.ops import Kind, Loop
 class WorkerEmitter(RoleEmitter):
     """Writes the code of the worker: all threads of the block."""
 
+    counts_passes = False  # threads use all 255 registers that there are
+
     def run_loop(self, loop: Loop) -> None:
         section, w = self.section(loop.id), self.scope.writer
         if not section.instrs:
