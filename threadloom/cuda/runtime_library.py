@@ -77,8 +77,13 @@ def _openmp_path() -> str:
 
 
 def link_flags(compiler: clang.Compiler) -> list[str]:
-    """The karellen wheel brings its own linker; others use the system's."""
-    return ["-fuse-ld=lld", "-rtlib=libgcc", "-unwindlib=libgcc"] if compiler.origin == "karellen" else []
+    """What libstdc++ stands on, which clang of the karellen wheel would not take by itself, wherever it lies (it would
+    leave programs that miss libunwind); a linker beside clang is its own."""
+    if compiler.origin == "zig":
+        return []
+    command = shutil.which(compiler.command[0])
+    linker = ["-fuse-ld=lld"] if command and (Path(command).parent / "ld.lld").exists() else []
+    return [*linker, "-rtlib=libgcc", "-unwindlib=libgcc"]
 
 
 def _object(source: Path, work: Path, compiler: clang.Compiler) -> Path:
