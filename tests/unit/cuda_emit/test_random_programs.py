@@ -293,10 +293,13 @@ def running(x: tl.Tensor["B", "C", "N", tl.f32]) -> tl.Tensor["B", "C", "N", tl.
 
 
 def test_carried_scalars_and_two_loops_over_the_same_axes():
+    compiled(running.bind(np.zeros((2, 2, 40), np.float32)))
+
+
+@pytest.mark.slow
+def test_carried_scalars_and_two_loops_over_the_same_axes_are_right():
     x = np.random.default_rng(0).integers(0, 3, (2, 2, 40)).astype(np.float32)
-    compiled(running.bind(x))
-    want = running.interpret(x)
-    assert np.allclose(on_cpu(running, np.float32, x=x), want)
+    assert np.allclose(on_cpu(running, np.float32, x=x), running.interpret(x))
 
 
 @tl.kernel

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from quick import some
 
 from tests.unit.sched import kernels
 from threadloom.dtypes import f16
@@ -59,18 +60,17 @@ def test_lent_to_a_near_shape(ship, monkeypatch):
     assert found.origin is Origin.BORROWED and found.measured_ns == 0.0
 
 
-@pytest.mark.parametrize(
-    ("recipe", "head"),
-    [
-        (RECIPE, {"form": shipped.FORM + 1}),
-        (RECIPE, {"schema": "other"}),
-        ('{"partition":3}', {}),
-        (RECIPE.replace('"extent":256', '"extent":65536'), {}),
-        (RECIPE.replace('"axis":"k"', '"axis":"q"'), {}),
-        (RECIPE.replace('"workers":2', '"workers":2,"colour":"red"'), {}),
-    ],
-    ids=["form", "schema", "no partition", "tile", "axis", "field"],
-)
+STALE = {
+    "form": (RECIPE, {"form": shipped.FORM + 1}),
+    "tile": (RECIPE.replace('"extent":256', '"extent":65536'), {}),
+    "schema": (RECIPE, {"schema": "other"}),
+    "no partition": ('{"partition":3}', {}),
+    "axis": (RECIPE.replace('"axis":"k"', '"axis":"q"'), {}),
+    "field": (RECIPE.replace('"workers":2', '"workers":2,"colour":"red"'), {}),
+}
+
+
+@pytest.mark.parametrize(("recipe", "head"), some(STALE.values(), list(STALE.values())[:3]), ids=STALE)
 def test_stale_ones_are_ignored(ship, recipe, head):
     ship(recipe, **head)
     assert choose(KERNEL, DIMS, H200, None).origin is Origin.MODEL
