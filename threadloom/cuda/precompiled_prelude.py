@@ -40,7 +40,8 @@ def run(compiler: Compiler, arguments: list[str], prelude: Path, cwd: str | None
             return done
     done = compiler.run(arguments, cwd)
     if made is not None and done.returncode == 0:
-        made.unlink(missing_ok=True)  # it is of older headers, or of another clang
+        for part in (made, made.with_suffix(".names")):  # it is of older headers, or of another clang
+            part.unlink(missing_ok=True)
     return done
 
 
@@ -59,7 +60,9 @@ def _made(compiler: Compiler, arguments: list[str], prelude: Path, cwd: str | No
     key = hashlib.sha256(repr((compiler, flags, str(prelude))).encode()).hexdigest()[:32]
     place = base / "precompiled-headers" / f"{key}.pch"
     names = place.with_suffix(".names")
-    if not (place.exists() and names.exists()) and not _compile(compiler, [*flags, "-isystem", own], prelude, place):
+    if not names.exists():  # where it is there alone, this clang cannot precompile
+        _compile(compiler, [*flags, "-isystem", own], prelude, place)
+    if not place.exists():
         return None
     try:
         included = set(json.loads(names.read_text()))
@@ -94,7 +97,7 @@ def _entries(folder: Path) -> set[str]:
         return set()
 
 
-def _compile(compiler: Compiler, flags: list[str], prelude: Path, made: Path) -> bool:
+def _compile(compiler: Compiler, flags: list[str], prelude: Path, made: Path) -> None:
     """Written aside and renamed; beside it the names of all headers that are in it and of their folders."""
     try:
         env.make_private(made.parent)
@@ -103,13 +106,13 @@ def _compile(compiler: Compiler, flags: list[str], prelude: Path, made: Path) ->
             options = ["-Xclang", "-emit-pch", "-MD", "-MF", str(rule), "-w"]
             done = compiler.run([*flags, *options, "-c", str(prelude), "-o", str(part)])
             if done.returncode:
-                return False
+                made.with_suffix(".names").write_text("[]")
+                return
             paths = [Path(word) for word in rule.read_text().replace("\\\n", " ").split()[1:]]
             own = prelude.parent
             names = {name for path in paths if own not in path.parents for name in (path.name, path.parent.name)}
             part.with_suffix(".names").write_text(json.dumps(sorted(names)))
-            part.with_suffix(".names").replace(made.with_suffix(".names"))
             part.replace(made)
+            part.with_suffix(".names").replace(made.with_suffix(".names"))
     except OSError:
-        return False
-    return True
+        return  # a cache that cannot be written costs time only

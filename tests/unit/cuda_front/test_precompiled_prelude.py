@@ -88,7 +88,21 @@ def test_a_stale_one_is_not_used_and_goes(file: str, cache: Path):
     for made in cache.glob("*.pch"):
         made.write_bytes(made.read_bytes()[:1000])
     assert compile_source(file, SourceOptions()) == right
-    assert not list(cache.glob("*.pch"))
+    assert not list(cache.iterdir())
+
+
+def test_a_clang_that_cannot_precompile_is_asked_once(file: str, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    compiler = type(front.clang.find())
+    original = compiler.run
+
+    def run(self, arguments, cwd=None):
+        return original(self, [*arguments, "-no-such-flag"] if "-emit-pch" in arguments else arguments, cwd)
+
+    monkeypatch.setattr(compiler, "run", run)
+    compile_source(file, SourceOptions())
+    calls = _commands(monkeypatch)
+    compile_source(file, SourceOptions())
+    assert len(calls) == 2 and not any("-include-pch" in call or "-emit-pch" in call for call in calls)
 
 
 def test_mistakes_are_told_as_ever(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
