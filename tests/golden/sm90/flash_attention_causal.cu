@@ -537,15 +537,15 @@ else if (group == 1) {
         ring_1_4_1.advance();
       }
     }
-    #pragma unroll
-    for (int r = 0; r < 2; r++) row_sum[r] = row_sum[r] + __shfl_xor_sync(0xffffffffu, row_sum[r], 1);
-    #pragma unroll
-    for (int r = 0; r < 2; r++) row_sum[r] = row_sum[r] + __shfl_xor_sync(0xffffffffu, row_sum[r], 2);
     mma_wait<0>();  // slot-free: dot_s -> load_q (q)
     if (lane == 0) barrier_arrive(empty_q);  // slot-free: dot_s -> load_q (q)
     pin(acc);
     if (lane == 0) store_wait_read<0>();  // slot-free: store_out -> vector_t (t.36, 1 iterations earlier)
     __syncwarp();
+    #pragma unroll
+    for (int r = 0; r < 2; r++) row_sum[r] = row_sum[r] + __shfl_xor_sync(0xffffffffu, row_sum[r], 1);
+    #pragma unroll
+    for (int r = 0; r < 2; r++) row_sum[r] = row_sum[r] + __shfl_xor_sync(0xffffffffu, row_sum[r], 2);
     // vector_t: t.36
     bool t_33[2];
     #pragma unroll

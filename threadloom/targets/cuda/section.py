@@ -64,6 +64,7 @@ class RoleEmitter:
     begun_groups: int = 0  # products of the next tile that are in flight here
     begun_results: list[str] = field(default_factory=list)  # the registers that they write
     carried: dict[tuple[int, str, int], str] = field(default_factory=dict)  # (loop, carried scalar, stage) -> variable
+    apart: list[LaneParts] = field(default_factory=list)  # what the lanes of a loop that has ended still hold in parts
     waited: tuple[int, str, str, str] | None = None  # the wait written last: the place after it, and its text
 
     @property
@@ -193,9 +194,10 @@ class RoleEmitter:
         self.scope.in_lanes |= {p.reduce.result.name: None for p in parts if self.homes.of(p.result.name) is not None}
         return parts
 
-    def _join_lanes(self, parts: tuple[LaneParts, ...]) -> None:
-        """After a loop: what its lanes kept apart."""
-        for part in parts:
+    def _join_lanes(self) -> None:
+        """Before the first sTask after a loop: what its lanes kept apart."""
+        while self.apart:
+            part = self.apart.pop(0)
             if (source := self.scope.in_lanes.pop(part.reduce.result.name, None)) is not None:
                 emit_reduce_threads(self.scope, part.reduce, source, self.homes.of(part.result.name))
 
@@ -400,6 +402,7 @@ class RoleEmitter:
     def _instruction(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...]) -> None:
         match instr:
             case Issue():
+                self._join_lanes()
                 self.scope.consumed.clear()
                 issue.emit_issue(self, loop, instr, instrs)
                 self.settled = False
@@ -410,10 +413,10 @@ class RoleEmitter:
             case Fence():
                 self.fence(instr)
             case Inner():
-                parts = self._keep_lanes_apart(instr)
+                parts = self._keep_lanes_apart(instr)  # joined behind the waits that follow: fewer registers in between
                 with self.places.inside(instr.stage):
                     self.run_loop(instr)
-                self._join_lanes(parts)
+                self.apart.extend(parts)
                 self.in_flight, self.settled = math.inf, False
 
     def wait(self, loop: Loop, instr: Wait) -> None:
