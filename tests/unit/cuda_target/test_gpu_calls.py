@@ -262,13 +262,30 @@ def test_code_that_nvrtc_kept_from_before_is_assembled_again(monkeypatch):
     """Its cache gives code without the words of the assembler: a plan that spills would pass for one that does not."""
     from threadloom.targets.cuda import nvrtc
 
-    texts = []
+    options = []
 
-    def compiled(source: str, *rest: object) -> nvrtc.Cubin:
-        texts.append(source)
-        known = source == "kernel"
+    def compiled(source: str, arch: str, name: str, defines: tuple, more: tuple = ()) -> nvrtc.Cubin:
+        options.append(more)
+        known = "--no-cache" not in more
         return nvrtc.Cubin(b"", "sm_90a", 0 if known else 168, 0 if known else 80, 0, 0, "")
 
     monkeypatch.setattr(nvrtc, "_compile", compiled)
     assert nvrtc.compile_source("kernel", "sm_90a").spill_bytes == 80
-    assert len(texts) == 2 and texts[1].startswith("kernel\n//")
+    assert options == [(), ("--no-cache",)]
+
+
+def test_nvrtc_knows_how_to_do_without_its_cache():
+    from threadloom.targets.cuda import nvrtc
+
+    made = nvrtc._compile('extern "C" __global__ void one() {}', "sm_90a", "one.cu", (), ("--no-cache",))
+    assert made.registers
+
+
+def test_spills_of_a_plan_that_was_measured_are_no_fault():
+    from types import SimpleNamespace
+
+    source, cubin = SimpleNamespace(shared_bytes=0), SimpleNamespace(serialised=False, spill_bytes=16)
+    made = SimpleNamespace(source=source, cubin=cubin, combine=None)
+    assert launch.fault_of(made) == "16 bytes are spilled" and launch.fault_of(made, spills=False) == ""
+    cubin.serialised = True
+    assert launch.fault_of(made, spills=False)

@@ -191,15 +191,17 @@ def _make(
     splits: bool,
 ) -> CudaKernel:
     """Compile the best plan whose code is what was planned. One with spills or serialised products is only taken where
-    every plan of the search has some."""
+    every plan of the search has some; spills of a plan that was measured for this shape count in its time."""
     from threadloom.machine.devices import device as find_device
+    from threadloom.sched.reuse import is_measured
 
     machine = find_device(device)
     check_arch(machine)
     fallback: CudaKernel | None = None
     reasons: list[str] = []
     no_code: CompileError | None = None
-    for made in _compiled(kernel, dims, facts, machine, defines, splits):
+    measured = is_measured(kernel, {n: max(1, e) for n, e in dims.items()}, machine)
+    for number, made in enumerate(_compiled(kernel, dims, facts, machine, defines, splits)):
         if isinstance(made, CompileError):
             no_code = no_code or made
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
@@ -207,7 +209,7 @@ def _make(
         if isinstance(made, str):
             reasons.append(made)
             continue
-        fault = fault_of(made)
+        fault = fault_of(made, spills=not (measured and number == 0))
         if not fault:
             return made
         reasons.append(fault)
@@ -332,16 +334,16 @@ def unaligned_copies(program: SProgram, facts: dict[str, TensorFacts], extents: 
     return found if program.combine is None else found | unaligned_copies(program.combine, facts, extents)
 
 
-def fault_of(made: CudaKernel) -> str:
-    """What in the machine code is not as planned, "" where all is."""
+def fault_of(made: CudaKernel, spills: bool = True) -> str:
+    """What in the machine code is not as planned, "" where all is. `spills`: whether they are a fault."""
     cubin = made.cubin
     if made.source.shared_bytes > MOST_SHARED_BYTES:
         return f"{made.source.shared_bytes} bytes of shared memory are needed"
     if cubin.serialised:
         return "products are serialised"
-    if cubin.spill_bytes:
+    if cubin.spill_bytes and spills:
         return f"{cubin.spill_bytes} bytes are spilled"
-    return "" if made.combine is None else fault_of(made.combine)
+    return "" if made.combine is None else fault_of(made.combine, spills)
 
 
 # ---------------------------------------------------------------- launching

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import uuid
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -87,11 +86,11 @@ def compile_source(source: str, arch: str, name: str = "kernel.cu", defines: tup
     if made.registers:
         return made
     # NVRTC kept machine code of an earlier process and ran no assembler, so nothing was said of spills and serialised
-    # products: a text that it has not seen is assembled.
-    return _compile(f"{source}\n// {uuid.uuid4()}\n", arch, name, defines)
+    # products. (A comment more is no other text to it.)
+    return _compile(source, arch, name, defines, ("--no-cache",))
 
 
-def _compile(source: str, arch: str, name: str, defines: tuple[str, ...]) -> Cubin:
+def _compile(source: str, arch: str, name: str, defines: tuple[str, ...], more: tuple[str, ...] = ()) -> Cubin:
     version()
     nvrtc = _bindings()
     headers = _headers_of(source)
@@ -100,7 +99,7 @@ def _compile(source: str, arch: str, name: str, defines: tuple[str, ...]) -> Cub
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts, names)
     options = [f"--gpu-architecture={arch}", "-std=c++17", "--ptxas-options=-v", "-lineinfo"]
     options.append("--diag-suppress=177")  # a variable that is never read: the compiler removes it
-    options += [f"-D{d}" for d in defines]
+    options += [*(f"-D{d}" for d in defines), *more]
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
     log = _log(nvrtc, program)
     if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
