@@ -59,6 +59,7 @@ LEAST_SCHEDULED = 4  # whatever they cost
 WALKED_PARTS = (1, 4)  # of the longest tile along a walked axis: shorter ones keep more EUs busy
 WORTH_SPLITTING = 1.1  # gain by the model; measured on two cores: one of 1.07 by the model was none
 WORTH_CLUSTERING = 1.1  # likewise; measured on an H200: pairs of blocks take 0.99 to 1.08 of the time
+WORTH_VARYING = 1.02  # what beginning ahead, and going backwards, cost attention on an H200 (most pairs of tiles)
 MOST_CLUSTERED = 24  # candidates with the best bounds that are also bounded as clusters
 MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first
 MOST_AHEAD = 2  # of the best plans, that are also offered with tiles begun ahead
@@ -177,6 +178,7 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
     for made in scheduled[:MOST_AHEAD]:
         at = scheduled.index(made) + 1
         scheduled[at:at] = _varied(made, policy)
+    scheduled.sort(key=lambda c: (c.simulated_ns == 0.0, _weighed(c, c.simulated_ns), _weighed(c, c.predicted_ns)))
     while scheduled:
         program, finding = _prove(scheduled[0], policy)
         if program is not None:
@@ -187,7 +189,9 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
 
 
 def _weighed(made: Candidate, ns: float) -> float:
-    """Predicted time by which candidates are compared: a split reduction, or a cluster, has to be worth it."""
+    """Predicted time by which candidates are compared: a split reduction, or a cluster, has to be worth it, and other
+    tiles that the model thinks as good come before these begun ahead or backwards."""
+    ns *= WORTH_VARYING ** (made.partition.begins_ahead + made.partition.backwards)
     if made.partition.cluster > 1:
         return ns * WORTH_CLUSTERING
     return ns if made.context.parts is None else ns * WORTH_SPLITTING
@@ -221,8 +225,8 @@ def proved_program(made: Candidate, policy: str = "joint") -> SProgram | None:
 def _varied(made: Candidate, policy: str | Scheduler) -> list[Candidate]:
     """The candidate with tiles begun ahead, with loops that go backwards, and with both, where its code would differ
     (whether that can be proved is seen when it is wanted). They come after the one without, which the model cannot tell
-    from them: measured on an H200, causal attention gains 2 % by going backwards (128 wide heads) or loses 8 (64 wide),
-    and 1 to 3 % where it begins ahead, but gains 9 % where the code without spills."""
+    from them: measured on an H200, causal attention gains nothing or loses up to 7 % by going backwards, and loses 1 to
+    5 % where it begins ahead, but for one pair of tiles, where it gained 2 %."""
     partition, device = made.partition, made.context.device
     if partition.begins_ahead or partition.backwards or device.arch == "cpu":
         return []
