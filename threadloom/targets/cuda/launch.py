@@ -191,7 +191,7 @@ def _make(
     splits: bool,
 ) -> CudaKernel:
     """Compile the best plan whose code is what was planned. One with spills or serialised products is only taken where
-    every plan of the search has some; spills of a plan that was measured for this shape count in its time."""
+    every plan of the search has some; spills of a plan that was measured, here or for a near shape, are in its time."""
     from threadloom.machine.devices import device as find_device
     from threadloom.sched.reuse import is_measured
 
@@ -209,7 +209,8 @@ def _make(
         if isinstance(made, str):
             reasons.append(made)
             continue
-        fault = fault_of(made, spills=not (measured and number == 0))
+        borrowed = any(key == "borrowed_from" for key, _ in made.program.decisions)
+        fault = fault_of(made, spills=number > 0 or not (measured or borrowed))
         if not fault:
             return made
         reasons.append(fault)
