@@ -86,8 +86,8 @@ def link_flags(compiler: clang.Compiler) -> list[str]:
 
 
 def _units(work: Path) -> list[Path]:
-    """The sources as three files: the headers of the standard library, which each file takes, cost most of the time. What
-    checks a program uses names of its own."""
+    """The sources as three files: the headers of the standard library, which each file takes, cost most of the time.
+    What checks a program uses names of its own."""
     sources = sorted(SOURCES.glob("*.cpp"))
     checking = [path for path in sources if path.stem.startswith("check")]
     others = [path for path in sources if path not in checking]
