@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from generators.tile_programs import program
 
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
@@ -381,3 +382,9 @@ def test_halves_of_a_byte_from_different_threads():
     for got, wanted in ((arrays["y"], x.T), (arrays["z"], moved)):
         padded = np.pad(wanted, ((0, 0), (0, 1)))[:, : wanted.shape[1] // 2 * 2 + 2]
         assert np.array_equal(got, padded[:, ::2] | padded[:, 1::2] << 4)
+
+
+def test_loops_that_feed_loops_that_feed_others():
+    """Found on an H200: of three loops in a chain the first was not written."""
+    found = program(1366050790)
+    compiled(found.kernel.bind(**found.arguments))

@@ -113,7 +113,7 @@ def _emit_loops(
         groups.insert(0, group)
         rest = [op for op in rest if op not in group]
     readers = {k: _only_reader(groups, k, layouts, needed) for k in range(len(groups))}
-    feeding = {reader: k for k, reader in readers.items() if reader is not None}
+    feeding = {reader: k for k, reader in readers.items() if reader is not None and readers[reader] is None}
     for k, group in enumerate(groups):
         if k not in feeding.values():
             later = needed | read_by(tuple(o for g in groups[k + 1 :] for o in g))
