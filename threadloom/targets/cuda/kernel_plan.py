@@ -22,6 +22,7 @@ from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, Source, accumulator
+from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scalars, is_shared_scalar
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
@@ -232,7 +233,7 @@ class KernelPlan:
         """Whether the role keeps the tile in registers over its sTasks. A scalar needs a place if it is carried."""
         if (not tile_.type.axes and tile_.carried is None) or self._staging_buffer(tile_.name) is not None:
             return False
-        if self._is_shared_scalar(tile_):
+        if is_shared_scalar(tile_, self.program.graph):
             return False
         if any(b.tile == tile_.name and b.space != "reg" and b.layout != "staging" for b in self.program.buffers):
             return False
@@ -286,37 +287,15 @@ class KernelPlan:
         stores = (o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store))
         return next(o for o in stores if o.value.name == value)
 
-    # ------------------------------------------------------------ scalars that all roles compute
-
     @cached_property
     def shared_scalars(self) -> dict[int, list[tuple[tile.Value, ...]]]:
-        """Loop -> (init, argument, next, result) of the scalars it carries that are scalar code's alone."""
-        made: dict[int, list[tuple[tile.Value, ...]]] = {}
-        for loop in self.program.graph.loops:
-            for quadruple in loop.carried:
-                name = self.tiles.of(quadruple[1].name)
-                if name and not quadruple[1].type.axes and self._is_shared_scalar(self.tiles.tile(name)):
-                    made.setdefault(loop.id, []).append(quadruple)
-        return made
-
-    def _is_shared_scalar(self, tile_: Tile) -> bool:
-        scalar = all(self.tasks[name].kind is Kind.SCALAR for name in tile_.producers)
-        return not tile_.type.axes and tile_.carried is not None and scalar
+        """Loop -> (init, argument, next, result) of the scalars it carries that every role computes."""
+        return find_shared_scalars(self.program.graph, self.tiles)
 
     @cached_property
     def late_scalars(self) -> dict[str, int]:
         """Values of scalar code -> the loop beside it whose end it must wait for."""
-        found: dict[str, int] = {}
-        for loop in self.program.graph.loops:
-            inner = [x for x in self.program.graph.loops if x.parent == loop.id]
-            ends = {q[3].name: x.id for x in inner for q in self.shared_scalars.get(x.id, ())}
-            for task in (t for t in self.tasks.values() if t.loop == loop.id and t.kind is Kind.SCALAR and ends):
-                conditions = {g.cond for g in self.guards(task)}
-                for op in task.ops:
-                    waits = [ends[n] for n in {v.name for v in operands(op)} | conditions if n in ends]
-                    if waits:
-                        ends[op.result.name] = found[op.result.name] = max(waits, key=loop.items.index)
-        return found
+        return find_late_scalars(self.program.graph, self.shared_scalars)
 
     # ------------------------------------------------------------ buffers, shared memory
 
