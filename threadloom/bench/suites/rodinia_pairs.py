@@ -18,6 +18,7 @@ class Pair:
     twin_build: str
     twin_run: str  # with {threads}
     inputs: tuple[str, ...] = ()
+    same_each_run: bool = True  # False: its data come from the time of day, so that results of two runs differ
 
 
 _C = "{CC} -O3 -fopenmp -std=gnu89 -w "
@@ -120,6 +121,7 @@ PAIRS = (
         "particlefilter",
         _C + "-ffast-math ex_particle_OPENMP_seq.c -lm -o program",
         "./program -x 128 -y 128 -z 10 -np 10000",
+        same_each_run=False,
     ),
     Pair(
         "pathfinder",
@@ -166,6 +168,7 @@ PAIRS = (
         "lavaMD",
         _C + "main.c kernel/*.c util/num/*.c util/timer/*.c -lm -o program",
         "./program -cores {threads} -boxes1d 8",
+        same_each_run=False,
     ),
     Pair(
         "kmeans",
