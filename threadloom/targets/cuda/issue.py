@@ -213,8 +213,9 @@ def vector_task(
     dying = e.plan.read_last_by(task) | e.homes.overwritten(task)
     vector.emit_vector(e.scope, ops, _layouts(e, ops), kept, dying)
     for name in made_packed:
-        source = known[packed[name].arg.name] if name in packed else known[name]
-        held = _pack(e, e.plan.value(name), source)
+        source = packed[name].arg if name in packed else e.plan.value(name)
+        with elementwise.matched(e.scope, [(source, e.plan.layouts[name])]):
+            held = _pack(e, e.plan.value(name), known[source.name])
         if e.plan.is_staged(name):
             emit_stage(e.scope, e.plan.staging(name), held)
     for name in task.writes:
