@@ -94,7 +94,7 @@ _EDGE = re.compile(r"edge (\S+) -> (\S+) over (\S+), distance (\d+)")
 _TILE = re.compile(r"tile (\S+): (\[[^\]]*\] \w+) from (.+?) to (.+?)(?:, carried by (\d+))?(?:, values (.+))?")
 _GUARD = re.compile(r"guard (\S+) (if|unless) %(\S+)")
 _CARRY = re.compile(rf"carry {_TYPED}, %(\S+), %(\S+), %(\S+)")
-_AXIS = re.compile(rf"(\w+)(?: from ({_TYPED}|none) to ({_TYPED}|none))?")
+_AXIS = re.compile(rf"([\w.]+)(?: from ({_TYPED}|none) to ({_TYPED}|none))?")
 _LOC = re.compile(r"\s*;\s([^;]*):(\d+):(\d+)-(\d+)$")
 
 
