@@ -6,12 +6,13 @@ import pytest
 
 import threadloom as tl
 from threadloom.dtypes import ALL
+from threadloom.examples.attention_backward import attention_backward
 from threadloom.examples.flash_attention import flash_attention
 from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Issue
 from threadloom.sched.search import plan
 from threadloom.sched.sizes import Sizes
-from threadloom.targets.cuda.dot import plan_dot
+from threadloom.targets.cuda.dot import plan_dot, wanted_rows
 from threadloom.task.build import build_task_graph
 from threadloom.task.ops import Kind
 from threadloom.tile.ops import Dot
@@ -157,3 +158,17 @@ def test_workers_do_the_same_in_the_same_order():
             for name in workers
         }  # fmt: skip
         assert len(orders) == 1, orders
+
+
+def test_rows_are_what_a_product_behind_elementwise_code_wants():
+    """Scores that a product takes with keys for rows are made with keys for rows. On an H200 they had queries for rows,
+    and were packed as they lay: the gradients were wrong."""
+    ops = [op for op in walk(attention_backward.tile(T=ALL["f16"], causal=False).body)]
+    dots = [op for op in ops if isinstance(op, Dot)]
+    scores, gradients, *sums = dots
+    computed = frozenset(dot.a.name for dot in sums)
+    rows = wanted_rows(ops, computed)
+    assert {rows[scores.result.name], rows[gradients.result.name]} == {"n"}
+    extents = {"m": 64, "n": 64, scores.over[0]: 64}
+    assert plan_dot(scores, extents, extents, frozenset(), {}, rows="n").m_axis == "n"
+    assert plan_dot(scores, extents, extents | {"m": 32}, frozenset(), {}, rows="n").m_axis == "m"  # workers' split first

@@ -4,7 +4,7 @@ has the form on ordinary arithmetic)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from threadloom.targets.cuda.shared import ROW_BYTES, SharedTile
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.wgmma import OPERANDS, Instruction
 from threadloom.tile import ops as tile
+from threadloom.tile.uses import operands
 
 MAX_N = 256
 MOST_STEPS = 16  # written out: the assembler keeps the descriptor of each in registers, for the next time
@@ -81,12 +82,14 @@ def plan_dot(
     computed: frozenset[str],
     contiguous: dict[str, str],
     fastest: Mapping[str, str] = MappingProxyType({}),
+    rows: str = "",
 ) -> DotPlan:
     """Choose sides: a computed operand gives the rows (columns are read from shared memory only), else the operand
-    whose axis the workers split, else the one with more rows. `computed`: operands that are in registers;
-    `contiguous`: operand in shared memory -> its contiguous axis; `fastest`: of operands whose rows have several axes,
-    the one along which other products need them one after the other."""
-    row, column = sides(op, extents, worker_extents, computed, MAX_N)
+    whose axis the workers split, else the one with the axis `rows` (`wanted_rows`), else the one with more rows.
+    `computed`: operands that are in registers; `contiguous`: operand in shared memory -> its contiguous axis;
+    `fastest`: of operands whose rows have several axes, the one along which other products need them one after the
+    other."""
+    row, column = sides(op, extents, worker_extents, computed, MAX_N, rows)
     if row.name in computed and any(worker_extents.get(x, 1) < extents.get(x, 1) for x in op.over):
         raise no_code("this product", f"workers share the depth of {row.name}, which is in registers", op.loc)
     made = []
@@ -111,7 +114,8 @@ def plan_dot(
 
 
 def sides(
-    op: tile.Dot, extents: dict[str, int], worker_extents: dict[str, int], computed: frozenset[str], most_columns: int
+    op: tile.Dot, extents: dict[str, int], worker_extents: dict[str, int], computed: frozenset[str], most_columns: int,
+    rows: str = "",
 ) -> tuple[tile.Value, tile.Value]:
     """(row operand, column operand). A vector gives the column, if it can."""
     if op.a.name in computed and op.b.name in computed:
@@ -120,10 +124,29 @@ def sides(
         return (op.b, op.a) if op.b.name in computed else (op.a, op.b)
     free_a, free_b = free_axes(op, op.a), free_axes(op, op.b)
     split_a, split_b = (any(worker_extents[x] < extents[x] for x in free) for free in (free_a, free_b))
+    if not split_a and not split_b and (rows in free_a or rows in free_b):
+        return (op.b, op.a) if rows in free_b else (op.a, op.b)
     size_a, size_b = (math.prod(extents.get(x, 1) for x in free) for free in (free_a, free_b))
     swap = (split_b and not split_a) or (split_a == split_b and size_b > most_columns >= size_a)
     swap = swap or (not free_a and bool(free_b) and not split_a)
     return (op.b, op.a) if swap else (op.a, op.b)
+
+
+def wanted_rows(ops: Sequence[tile.Op], computed: frozenset[str]) -> dict[str, str]:
+    """Value -> its axis along which a product wants rows that takes the value from registers, or takes what elementwise
+    code makes of it: a product that makes it so needs no conversion of layouts."""
+    found: dict[str, str] = {}
+    for op in (o for o in ops if isinstance(o, tile.Dot)):
+        for value in (op.a, op.b):
+            free = free_axes(op, value)
+            if value.name in computed and len(free) == 1:
+                found.setdefault(value.name, free[0])
+    for op in reversed(ops):
+        if isinstance(op, tile.Map | tile.Cast) and op.result.name in found:
+            for value in operands(op):
+                if found[op.result.name] in value.type.axes:
+                    found.setdefault(value.name, found[op.result.name])
+    return found
 
 
 def free_axes(op: tile.Dot, operand: tile.Value) -> list[str]:

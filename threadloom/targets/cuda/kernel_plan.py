@@ -18,7 +18,7 @@ from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
 from threadloom.sched.placement import ends_with
 from threadloom.sched.tile_map import TileMap
 from threadloom.targets.cuda import copy
-from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot
+from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot, wanted_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, Source, accumulator
@@ -175,12 +175,14 @@ class KernelPlan:
     @cached_property
     def dots(self) -> dict[str, DotPlan]:
         made: dict[str, DotPlan] = {}
+        rows = wanted_rows([o for t in self.tasks.values() for o in t.ops], self.computed)
         for t in self.tasks.values():
             if t.kind is Kind.DOT:
                 (op,) = [o for o in t.ops if isinstance(o, tile.Dot)]
                 columns = {v.name: self.shared_column(v) for v in (op.a, op.b) if v.name not in self.computed}
                 fastest = fastest_rows(made.values(), columns)
-                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed, columns, fastest)
+                along = rows.get(op.result.name, "")
+                made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed, columns, fastest, along)
         return made
 
     def shared_column(self, value: tile.Value) -> str:
