@@ -196,7 +196,8 @@ def _compile_host(plan: NvccPlan, path: str, kind: str, target: str) -> None:
 def link(objects: list[str], output: str, plan: NvccPlan) -> None:
     """An executable or shared library from objects, our runtime and the OpenMP runtime."""
     compiler = clang.find()
-    kind = ["-shared"] if plan.shared else [f"-Wl,--export-dynamic-symbol={name}" for name in _FOR_MODULES]
+    shared = ["-shared", *runtime_library.shared_flags()]
+    kind = shared if plan.shared else [f"-Wl,--export-dynamic-symbol={name}" for name in _FOR_MODULES]
     command = [*kind, "-o", output, *objects, str(runtime_library.static_object()),
                *plan.link_flags, *_libraries(plan), "-lm", "-lpthread", "-ldl", "-lstdc++",
                *runtime_library.link_flags(compiler)]  # fmt: skip

@@ -3,6 +3,7 @@
 cudart.o              what `loom cc` links into executables and shared libraries
 libcudart_static.a    the same, for build systems (where an archiver is installed)
 libcudart.so          for build systems that say -lcudart
+symbols.map           the version of our functions' names in shared libraries
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from threadloom.cuda.front import HEADERS
 from threadloom.errors import InternalError
 
 SOURCES = Path(__file__).parent / "runtime"
+# In a process into which something else brought NVIDIA's runtime (PyTorch for GPUs does), its functions would be taken
+# for ours of the same names; those of a version are not. Libraries of ours still share one runtime.
+_SYMBOLS = "THREADLOOM {\n  cu[A-Z]*; cuda*; cublas*; curand*; __cuda*; __loom_*;\n};\n"
 _FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=default", "-w", "-I", str(HEADERS))
 
 
@@ -41,8 +45,13 @@ def static_object() -> Path:
     return folder() / "cudart.o"
 
 
+def shared_flags() -> list[str]:
+    """What the link of a shared library takes that has our runtime in it."""
+    return [f"-Wl,--version-script={folder() / 'symbols.map'}"]
+
+
 def _key(compiler: clang.Compiler) -> str:
-    digest = hashlib.sha256(repr((compiler, _FLAGS, _openmp_path())).encode())
+    digest = hashlib.sha256(repr((compiler, _FLAGS, _SYMBOLS, _openmp_path())).encode())
     for path in sorted([*SOURCES.iterdir(), *(HEADERS / "loom").iterdir()]):
         digest.update(path.name.encode() + path.read_bytes())
     return digest.hexdigest()[:20]
@@ -58,8 +67,9 @@ def _build(built: Path, compiler: clang.Compiler) -> None:
         whole = work / "cudart.o"
         _run(compiler, ["-r", "-nostdlib", "-o", str(whole), *map(str, objects), *link_flags(compiler)])
         _archive(work / "libcudart_static.a", whole)
-        shared = ["-shared", "-o", str(work / "libcudart.so"), str(whole), "-lm", "-lpthread", "-ldl"]
-        _run(compiler, [*shared, *link_flags(compiler)])
+        (work / "symbols.map").write_text(_SYMBOLS)
+        shared = ["-shared", f"-Wl,--version-script={work / 'symbols.map'}", "-o", str(work / "libcudart.so")]
+        _run(compiler, [*shared, str(whole), "-lm", "-lpthread", "-ldl", *link_flags(compiler)])
         os.replace(work, built)
     except OSError:
         if not (built / "libcudart.so").exists():

@@ -276,7 +276,8 @@ def _link(made: _Extension, objects: list[Path], library: Path) -> None:
     lib = Path(torch.__file__).parent / "lib"
     words = [word for flag in made.ldflags for word in shlex.split(flag) if word not in ("-lcudart", "-lcuda")]
     part = library.with_suffix(f".{os.getpid()}.part")
-    command = ["-shared", "-o", str(part), *map(str, objects), str(runtime_library.static_object()), f"-L{lib}",
+    command = ["-shared", *runtime_library.shared_flags(), "-o", str(part), *map(str, objects),
+               str(runtime_library.static_object()), f"-L{lib}",
                "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python", f"-Wl,-rpath,{lib}", *words, "-lm", "-lpthread",
                "-ldl", "-lstdc++", *runtime_library.link_flags(compiler)]  # fmt: skip
     done: subprocess.CompletedProcess[str] = compiler.run(command)

@@ -171,4 +171,5 @@ def test_rows_are_what_a_product_behind_elementwise_code_wants():
     assert {rows[scores.result.name], rows[gradients.result.name]} == {"n"}
     extents = {"m": 64, "n": 64, scores.over[0]: 64}
     assert plan_dot(scores, extents, extents, frozenset(), {}, rows="n").m_axis == "n"
-    assert plan_dot(scores, extents, extents | {"m": 32}, frozenset(), {}, rows="n").m_axis == "m"  # workers' split first
+    split = plan_dot(scores, extents, extents | {"m": 32}, frozenset(), {}, rows="n")
+    assert split.m_axis == "m"  # what workers split comes first
