@@ -122,6 +122,23 @@ def test_a_program_is_built_in_a_copy_and_its_row_says_what_happened(
     assert str(tmp_path) not in row.cause
 
 
+@pytest.mark.skipif(shutil.which("stdbuf") is None, reason="needs stdbuf")
+def test_what_a_program_says_before_it_crashes_counts(tmp_path: Path) -> None:
+    source = '#include <csignal>\n#include <cstdio>\nint main() { puts("Could not open in.txt"); raise(SIGSEGV); }\n'
+    checkout = suite(tmp_path, **{"main.cpp": source})
+    program = Program("one", "src/one", ("g++ main.cpp -o main",), ("./main; exit $?",))
+    row = driver.try_program(program, checkout, tmp_path / "scratch")
+    assert (row.result, row.cause) == (INPUT, "Could not open in.txt")
+
+
+def test_commands_of_a_makefile_that_go_on_in_the_next_line() -> None:
+    makefile = (
+        "program = main\nrun: $(program)\n\t./$(program) \\\n   a.fasta \\\n   out\n\tdiff out b\n\nclean:\n\trm x\n"
+    )
+    commands = [" ".join(command.split()) for command in hecbench._run_commands(makefile)]
+    assert commands == ["./main a.fasta out", "diff out b"]
+
+
 def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
     rows = [Row("a", PASS, "Result | PASS", 1.5, 0.25, "./a"), Row("b", WRONG, "7 mismatches")]
     table.save(tmp_path / "rows.json", "some", "abc123", rows)

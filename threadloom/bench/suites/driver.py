@@ -85,6 +85,8 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
             if not outcomes[-1].good:
                 break
         log = "\n".join(outcome.output for outcome in outcomes)
+        if (outcomes[-1].status < 0 or outcomes[-1].status > 128) and not outcomes[-1].stopped:  # by a signal
+            log += said_before_it_crashed(program.runs[len(outcomes) - 1], folder, budget.run)
         (scratch / f"{program.name.replace('/', '_')}.run.log").write_text(log)
         try:
             row.result, row.cause = program.judge(folder, outcomes)
@@ -107,6 +109,13 @@ _NOT_OPENED = re.compile(
     r"(?i)(?:fail(?:ed)? to|can ?not|can't|could not|unable to|error) (?:open|load|read|find)|(?:not|be) opened"
     r"|no such file|not find a sub-directory|need to set environment variable"
 )
+
+
+def said_before_it_crashed(command: str, folder: Path, limits: Limits) -> str:
+    """What it prints up to the signal that ends it: into a pipe, a program's last lines are lost with its buffer."""
+    if shutil.which("stdbuf") is None:
+        return ""
+    return "\n" + run(["stdbuf", "-oL", "sh", "-c", command], folder, limits, environment()).output
 
 
 def missing_inputs(runs: tuple[str, ...], folder: Path) -> list[str]:

@@ -25,7 +25,7 @@ _VENDOR = re.compile(
     r"-cudalib=|-l(?:cublas|cusparse|cufft|cudnn|nccl|cusolver|curand|cutensor|nvml|nvrtc|cuda\b|npp|nvidia-ml|mpi|nvshmem"
     r"|nvjpeg|gdal|boost|gsl|openblas|hdf5|tbb)"
 )
-_RUN = re.compile(r"^run\w*:.*\n((?:\t.*\n?)+)", re.MULTILINE)
+_RUN = re.compile(r"^run\w*:.*\n((?:\t(?:.*\\\n)*.*\n?)+)", re.MULTILINE)  # a line after "\" may begin with blanks
 _VARIABLE = re.compile(r"^\s*([A-Za-z_]\w*)\s*[:?]?=\s*(.*?)\s*$", re.MULTILINE)
 
 

@@ -332,7 +332,9 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "fhd": error_at_most(1e-2),
     "graphB+": silent,
     "gemv": halves,
-    "geodesic": error_at_most(0.1),
+    # Metres. It iterates until the longitude moves by less than 5e-6, which is 32 m on the ground: one rounding decides
+    # whether it goes round again. (Its host function, by g++ with -mfma and without, differs by 30.75; f64 by 32.3.)
+    "geodesic": error_at_most(40),
     "haversine": error_at_most(1e-6),
     "hbc": error_at_most(1e-2),
     "heat": error_at_most(1e-4),
