@@ -73,7 +73,7 @@ def _run_commands(makefile: str) -> list[str]:
     """The recipe of the target `run`, with the Makefile's variables put in."""
     found = _RUN.search(makefile)
     variables = {"LAUNCHER": "", **{name: value for name, value in _VARIABLE.findall(makefile) if name != "LAUNCHER"}}
-    lines = found[1].replace("\\\n", " ").splitlines() if found else ["./main"]
+    lines = re.sub(r"\s*\\\n\s*", " ", found[1]).splitlines() if found else ["./main"]
     commands = []
     for line in lines:
         command = line.strip().lstrip("@-")
