@@ -80,7 +80,4 @@ def test_every_example(name: str, which: str, dtype: str, tmp_path):
     except CompileError as error:
         assert error.slug == WITHOUT_CODE.get(name), error
         return
-    if name == "attention_backward" and not which:  # two accumulators, scores and their gradients: a few do not fit
-        assert 0 < kernel.cubin.spill_bytes <= 64
-        return
     check(kernel, sass(kernel, tmp_path))

@@ -75,6 +75,8 @@ CASES = [
     ("matmul", {"M": 33, "K": 24, "N": 64}, "f16"),
     ("matmul", {"M": 33, "K": 8, "N": 64}, "f32"),
     ("flash_attention", {"B": 1, "H": 2, "HKV": 1, "SQ": 17, "SK": 40, "D": 16}, "f16"),
+    ("attention_backward", {"B": 1, "H": 1, "SQ": 25, "SK": 40, "D": 16}, "f16"),
+    ("attention_backward", {"B": 1, "H": 1, "SQ": 25, "SK": 40, "D": 16}, "f32"),
 ]
 
 

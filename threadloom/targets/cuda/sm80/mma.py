@@ -96,21 +96,23 @@ def plan_products(
     computed: frozenset[str],
     whole_axes: frozenset[str],
     contiguous: Callable[[tile.Value], str],
+    rows: Mapping[str, str],
 ) -> dict[str, MmaPlan]:
     """sTask name -> plan. `computed`: operands that are in registers; `contiguous`: the contiguous axis of one that is
-    in shared memory; `whole_axes`: axes along which warps must not
-    share rows, because they are reduced or summed by a product of computed rows."""
+    in shared memory; `rows`: value -> the axis that a product wants along rows (`dot.wanted_rows`); `whole_axes`: axes
+    along which warps must not share rows, because they are reduced or summed by a product of computed rows."""
     made: dict[str, MmaPlan] = {}
     for task in tasks:
         (op,) = [o for o in task.ops if isinstance(o, tile.Dot)]
         columns = {v.name: contiguous(v) for v in (op.a, op.b) if v.name not in computed}
-        made[task.name] = _plan(op, extents, computed, columns, fastest_rows(made.values(), columns))
+        fastest, along = fastest_rows(made.values(), columns), rows.get(op.result.name, "")
+        made[task.name] = _plan(op, extents, computed, columns, fastest, along)
     whole_axes |= {axis for p in made.values() if p.row_operand.name in computed or p.simt for axis in p.summed}
     for m_axis in {p.m_axis for p in made.values() if not p.simt}:
         group = {name: p for name, p in made.items() if p.m_axis == m_axis and not p.simt}
-        rows = _warp_rows(list(group.values()), whole_axes)
+        warps = _warp_rows(list(group.values()), whole_axes)
         for name, p in group.items():
-            made[name] = _arranged(p, rows, p.n_axis not in whole_axes)
+            made[name] = _arranged(p, warps, p.n_axis not in whole_axes)
     return made
 
 
@@ -120,9 +122,10 @@ def _plan(
     computed: frozenset[str],
     contiguous: dict[str, str],
     fastest: Mapping[str, str] = MappingProxyType({}),
+    rows: str = "",
 ) -> MmaPlan:
     """As `dot.plan_dot`, for all warps of the block."""
-    row, column = sides(op, extents, extents, computed, max(extents.values(), default=1))
+    row, column = sides(op, extents, extents, computed, max(extents.values(), default=1), rows)
     made = []
     for m_axis, n_axis, k_axis in main_axes(op, row, column, extents, extents):
         free = {row.name: m_axis, column.name: n_axis}

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from threadloom.sched.boxes import has_rows
 from threadloom.sched.sizes import Sizes
+from threadloom.targets.cuda.dot import wanted_rows
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.sm80.mma import MmaPlan, plan_products
 from threadloom.targets.cuda.team import BLOCK, Team
@@ -22,7 +23,8 @@ class AmperePlan(KernelPlan):
     @cached_property
     def dots(self) -> dict[str, MmaPlan]:
         tasks = [t for t in self.tasks.values() if t.kind is Kind.DOT]
-        return plan_products(tasks, self.extents, self.computed, self._reduced, self.shared_column)
+        rows = wanted_rows([o for t in self.tasks.values() for o in t.ops], self.computed)
+        return plan_products(tasks, self.extents, self.computed, self._reduced, self.shared_column, rows)
 
     @cached_property
     def _reduced(self) -> frozenset[str]:
