@@ -10,6 +10,7 @@ import pytest
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_random_programs import on_cpu
+from threadloom.examples.retention import retention
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.layout import accumulator, agrees, rows
 
@@ -92,3 +93,11 @@ def test_layouts_agree_where_threads_hold_the_same_elements():
     assert agrees(tile, tile.without("n"), ("m",)) and not agrees(tile, accumulator("n", "m", 64, 64), ("m", "n"))
     assert not agrees(tile, rows((), "m", 64, 1, 32), ("m",))  # one register either way, of another row
     assert agrees(tile, rows((), "m", 64, 1, 32), ())
+
+
+def test_an_operand_that_is_packed_comes_to_the_layout_of_its_product():
+    """Keys in tiles of 8 and a product that reads 16 of them: on an H200 registers beyond those 8 were packed."""
+    q, v = np.ones((1, 1, 1, 3), np.float16), np.ones((1, 1, 1, 5), np.float16)
+    text = source_of(retention.bind(q, q, v, np.zeros(1, np.float32), 1.0))
+    assert text.index("// s in the layout of what it meets") < text.index("pack_f16(s_2[2 * i], s_2[2 * i + 1])")
+    assert nvrtc.compile_source(text, "sm_90a").spill_bytes == 0
