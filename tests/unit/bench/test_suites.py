@@ -18,8 +18,8 @@ from threadloom import cli
 from threadloom.bench.suites import (
     driver,
     hecbench,
+    hecbench_checks,
     hecbench_data,
-    hecbench_problems,
     rodinia_checks,
     rodinia_data,
     rodinia_pairs,
@@ -150,19 +150,19 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("check", "right", "wrong"),
     [
-        (hecbench_problems.silent, "done in 3 ms", "Error: 3 found"),
-        (hecbench_problems.error_at_most(0.1), "The maximum error in distance is 0.05", "RMSE: 0.2"),
-        (hecbench_problems.error_at_most(0.1), "RSME = 0.0\naccuracy: 1e-3", "RMSE = nan"),
-        (hecbench_problems.error_at_most(0.1), "Deviation of kernel a_b: 3e-05", "Error (L2norm): 1.6e-01"),
-        (hecbench_problems.denoised, "PSNR:36.2", "PSNR:22.1"),
-        (hecbench_problems.device_as_host, "device result: 2\nhost result: 2.0000001", "device result: 2"),
+        (hecbench_checks.silent, "done in 3 ms", "Error: 3 found"),
+        (hecbench_checks.error_at_most(0.1), "The maximum error in distance is 0.05", "RMSE: 0.2"),
+        (hecbench_checks.error_at_most(0.1), "RSME = 0.0\naccuracy: 1e-3", "RMSE = nan"),
+        (hecbench_checks.error_at_most(0.1), "Deviation of kernel a_b: 3e-05", "Error (L2norm): 1.6e-01"),
+        (hecbench_checks.denoised, "PSNR:36.2", "PSNR:22.1"),
+        (hecbench_checks.device_as_host, "device result: 2\nhost result: 2.0000001", "device result: 2"),
         (
-            hecbench_problems.sums_of_both,
+            hecbench_checks.sums_of_both,
             "Summation of output prices on GPU: 20.0\nSummation of output prices on CPU: 20.001",
             "Summation of output prices on GPU: 20.0\nSummation of output prices on CPU: 21.0",
         ),
         (
-            hecbench_problems.halves,
+            hecbench_checks.halves,
             "Check correctness on the device\n!!![idx=0] 2592.000000 != 2592.907471, diff=0.907471",
             "Check correctness on the device\n!!![idx=0] 2592.000000 != 2593.907471, diff=1.907471",
         ),
@@ -189,13 +189,35 @@ def test_constants_of_the_source_are_made_smaller_in_the_copy_only(tmp_path: Pat
     folder.mkdir(parents=True)
     (folder / "main.cu").write_text("repeat = 1000; repeat = 1000;")
     (folder / "Makefile").write_text("run: main\n\tcat main.cu\n")
-    monkeypatch.setitem(hecbench_problems.SMALLER, "slow", (("main.cu", "= 1000", "= 2"),))
+    problem = hecbench.Problem(smaller=(("main.cu", "= 1000", "= 2"),))
+    monkeypatch.setattr(hecbench, "_problems", lambda: {"slow": problem})
     (program,) = hecbench.programs(checkout)
     unbuilt = replace(program, build=("true",))
     row = driver.try_program(unbuilt, checkout, tmp_path / "scratch", keep=True)
     assert row.command == "cat main.cu (main.cu: = 1000 -> = 2)"
     assert (tmp_path / "scratch" / "tree" / "src/slow-cuda/main.cu").read_text() == "repeat = 2; repeat = 2;"
     assert "1000" in (folder / "main.cu").read_text()
+
+
+def test_what_a_run_is_and_which_programs_check_themselves(tmp_path: Path, monkeypatch) -> None:
+    for name in ("a", "b"):
+        folder = tmp_path / "src" / f"{name}-cuda"
+        folder.mkdir(parents=True)
+        (folder / "Makefile").write_text("run: main\n\t./main 7\n")
+    problems = {"a": hecbench.Problem(("1 2", "cd src && ./other 3")), "e": hecbench.Problem(checks=False)}
+    monkeypatch.setattr(hecbench, "_problems", lambda: problems)
+    assert [p.runs for p in hecbench.programs(tmp_path)] == [("./main 1 2", "cd src && ./other 3"), ("./main 7",)]
+    monkeypatch.setattr(hecbench, "FIRST", 1)
+    rows = [Row("a", PASS), Row("b", BUILD), Row("c", RAN), Row("d", PASS), Row("e", TIME)]
+    text = hecbench.summary(rows, list("abcde"))
+    assert "2 of 3 programs" in text and "66.7 %" in text and "first 1 in alphabetical order 1 pass and 0 check" in text
+
+
+def test_problems_are_of_known_form() -> None:
+    problems = hecbench._problems()
+    assert len(problems) > 400
+    for one in problems.values():
+        assert all(isinstance(run, str) for run in one.runs) and all(len(edit) == 3 for edit in one.smaller)
 
 
 def test_a_made_graph_is_symmetric_and_sorted(tmp_path: Path) -> None:

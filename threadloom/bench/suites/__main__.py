@@ -54,7 +54,8 @@ def main(argv: list[str] | None = None) -> int:
         table.save(args.json, args.suite, SUITES[args.suite], ordered)
         if args.markdown:
             not_run = tuple(name for name in names if name not in rows)
-            args.markdown.write_text(table.markdown(args.suite, SUITES[args.suite], ordered, suite.ABOUT, not_run))
+            about = suite.ABOUT + (f"\n\n{suite.summary(ordered, names)}" if hasattr(suite, "summary") else "")
+            args.markdown.write_text(table.markdown(args.suite, SUITES[args.suite], ordered, about, not_run))
 
     for program in chosen:
         known = rows.get(program.name)

@@ -1,19 +1,32 @@
-"""HeCBench's `*-cuda` programs: the first 200 in alphabetical order whose Makefile links no vendor library."""
+"""HeCBench's `*-cuda` programs whose Makefile links no vendor library, in alphabetical order."""
 
 from __future__ import annotations
 
 import re
-from functools import partial
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from threadloom.bench.suites import hecbench_data
-from threadloom.bench.suites.hecbench_problems import ARGUMENTS, CHECKS, MAKE_OPTIONS, SMALLER
+from threadloom.bench.suites.hecbench_checks import CHECKS
 from threadloom.bench.suites.process import Outcome
-from threadloom.bench.suites.program import PASS, RAN, WRONG, Program, judge_by_output, make_smaller, shown_edits
+from threadloom.bench.suites.program import (
+    PASS,
+    RAN,
+    WRONG,
+    Edits,
+    Program,
+    Row,
+    judge_by_output,
+    make_smaller,
+    shown_edits,
+)
 
-COUNT = 200
+FIRST = 200  # of these some goals speak
 ABOUT = (
-    "The first 200 `*-cuda` programs in alphabetical order whose Makefile links no vendor library (cuBLAS, "
+    "All `*-cuda` programs, in alphabetical order, whose Makefile links no vendor library (cuBLAS, "
     "cuFFT, NCCL, MPI, Boost ...), built by `make CC=loom-nvcc`. Problems are pinned to what a CPU "
     "does in seconds (the Makefiles' are for GPUs); a row that is over a limit says after how many seconds of CPU "
     "time. Where repetitions or sizes are constants of the source, the copy that is built has smaller ones, and the "
@@ -30,34 +43,75 @@ _VARIABLE = re.compile(r"^\s*([A-Za-z_]\w*)\s*[:?]?=\s*(.*?)\s*$", re.MULTILINE)
 
 
 def programs(checkout: Path) -> list[Program]:
-    """Paths are relative to the checkout; argument lists come from hecbench_problems, else from the Makefile."""
+    """Paths are relative to the checkout; argument lists come from hecbench_problems.toml, else from the Makefile."""
     found = []
     for folder in sorted((checkout / "src").glob("*-cuda"), key=lambda path: path.name):
         makefile = folder / "Makefile"
         if not makefile.exists() or _VENDOR.search(text := makefile.read_text(errors="replace")):
             continue
         found.append(_program(folder.name, text))
-        if len(found) == COUNT:
-            break
     return found
+
+
+def summary(rows: list[Row], names: list[str]) -> str:
+    """How many pass: of the programs that check themselves, and of the first in alphabetical order.
+
+    A program checks itself unless it ran to its end and said nothing about its results (`ran`), or was looked at and
+    has nothing that would (`checks = false` in the problems). All others that do not build, end by a signal, are over a
+    limit or lack an input count as ones that check themselves, and as failed.
+    """
+    silent = [row.name for row in rows if row.result == RAN or not _problems().get(row.name, Problem()).checks]
+    checked = [row for row in rows if row.name not in silent]
+    good = sum(row.result == PASS for row in checked)
+    first = Counter(row.result for row in rows if row.name in names[:FIRST])
+    return (
+        f"**{good} of {len(checked)} programs that check themselves pass ({100 * good / max(1, len(checked)):.1f} %).** "
+        f"The other {len(silent)} print nothing that says whether their results are right. Of the first {FIRST} in "
+        f"alphabetical order {first[PASS]} pass and {first[RAN]} check nothing."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What hecbench_problems.toml says of a program."""
+
+    runs: tuple[str, ...] = ()  # arguments, or a command that starts with "cd " or "./"
+    smaller: Edits = ()
+    make: str = ""
+    checks: bool = True
+
+
+@cache
+def _problems() -> dict[str, Problem]:
+    table = tomllib.loads(Path(__file__).with_name("hecbench_problems.toml").read_text())
+    return {
+        name: Problem(
+            tuple(one.get("runs", ())),
+            tuple((file, old, new) for file, old, new in one.get("smaller", ())),
+            one.get("make", ""),
+            one.get("checks", True),
+        )
+        for name, one in table.items()
+    }
 
 
 def _program(folder: str, makefile: str) -> Program:
     name = folder.removesuffix("-cuda")
     commands = _run_commands(makefile)
-    if name in ARGUMENTS:
+    problem = _problems().get(name, Problem())
+    if problem.runs:
         program = next((command.split()[0] for command in commands if command.startswith("./")), "./main")
-        commands = [f"{program} {arguments}".strip() for arguments in ARGUMENTS[name]]
-    build = f"make CC=loom-nvcc NVCC=loom-nvcc {MAKE_OPTIONS.get(name, '')}".strip()
-    edits = shown_edits(SMALLER.get(name, ()))
-    prepare = partial(_prepare, name)
+        commands = [run if run.startswith(("cd ", "./")) else f"{program} {run}".strip() for run in problem.runs]
+    build = f"make CC=loom-nvcc NVCC=loom-nvcc {problem.make}".strip()
+    edits = shown_edits(problem.smaller)
+    prepare = partial(_prepare, name, problem.smaller)
     return Program(name, f"src/{folder}", (build,), tuple(commands), partial(_judge, name), prepare, changed=edits)
 
 
-def _prepare(name: str, folder: Path) -> None:
+def _prepare(name: str, smaller: Edits, folder: Path) -> None:
     """Missing inputs, and smaller constants in the sources of the copy."""
     hecbench_data.provide(name, folder)
-    make_smaller(SMALLER.get(name, ()), folder)
+    make_smaller(smaller, folder)
 
 
 def _judge(name: str, folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:

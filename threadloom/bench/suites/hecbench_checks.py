@@ -1,0 +1,100 @@
+"""How HeCBench's checks are read whose outcome no usual word tells."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+
+def silent(output: str) -> str:
+    """It compares with a reference and prints only what differs: nothing."""
+    return next((line for line in output.splitlines() if re.search(r"(?i)\berror:|differ|assertion|failed", line)), "")
+
+
+_ERROR = re.compile(
+    r"(?i)\b(?:RMSE|RSME|accuracy|deviation[\w ]*|error[a-z ]*)(?: \(\w+\))?\s*(?:[:=]|\bis)\s*([-+.\dEe]+|-?nan|inf)"
+)
+
+
+def error_at_most(bound: float) -> Callable[[str], str]:
+    """For programs that print how far they are from a reference; every such figure counts."""
+
+    def check(output: str) -> str:
+        found = _ERROR.findall(output)
+        if not found:
+            return "prints no error"
+        return next((f"error {text}" for text in found if not float(text) <= bound), "")
+
+    check.__doc__ = f"the errors against a reference that it prints are at most {bound:g}"
+    return check
+
+
+def device_as_host(output: str) -> str:
+    """the device's results that it prints, sums of a million terms in f32 and f64, are the host's to within 1e-5"""
+    device, host = (re.findall(rf"{side} result: (\S+)", output) for side in ("device", "host"))
+    pairs = [(float(ours), float(theirs)) for ours, theirs in zip(device, host, strict=False)]
+    if not pairs or len(device) != len(host):
+        return "prints no results"
+    return next((f"device {a}, host {b}" for a, b in pairs if not abs(a - b) <= 1e-5 * abs(b)), "")
+
+
+def sums_of_both(output: str) -> str:
+    """the sums of all prices that it prints for device and host (and one price of each) agree to within 1e-4"""
+    wanted = r"(?:Summation of output prices|Output price at index \d+|Sum of output dirty prices) on {}: (\S+)"
+    device, host = (re.findall(wanted.format(side), output) for side in ("GPU", "CPU"))
+    pairs = [(float(ours), float(theirs)) for ours, theirs in zip(device, host, strict=False)]
+    if not pairs or len(device) != len(host):
+        return "prints no results"
+    return next((f"device {a}, host {b}" for a, b in pairs if not abs(a - b) <= 1e-4 * abs(b)), "")
+
+
+def halves(output: str) -> str:
+    """it checks on the device, and where it prints a difference that is one of rounding to f16, half a unit at most"""
+    if "Check correctness on the device" not in output:
+        return "its check has not run"
+    for value, difference in re.findall(r"!!!\[idx=\d+\] (\S+) != \S+, diff=(\S+)", output):
+        unit = 2.0 ** (math.frexp(float(value))[1] - 11)
+        if not abs(float(difference)) <= unit / 2:
+            return f"off by {difference} at {value}"
+    return ""
+
+
+def denoised(output: str) -> str:
+    """its result is 30 dB and more from the picture to which noise of 22 dB was added"""
+    found = re.search(r"PSNR:(\S+)", output)
+    return "" if found and float(found[1]) >= 30 else f"PSNR {found[1] if found else 'not printed'}"
+
+
+# Programs that exit with status 0 and print no word like "pass" or "fail".
+CHECKS: dict[str, Callable[[str], str]] = {
+    "affine": error_at_most(1),
+    "amgmk": silent,
+    "ans": silent,
+    "bsearch": silent,
+    "channelShuffle": silent,
+    "babelstream": silent,
+    "black-scholes": sums_of_both,
+    "bm3d": denoised,
+    "bonds": sums_of_both,
+    "car": error_at_most(1e-2),
+    "cobahh": error_at_most(1e-3),
+    "collision": silent,
+    "distort": error_at_most(1),
+    "dslash": silent,
+    "expdist": device_as_host,
+    "extend2": silent,
+    "extrema": silent,
+    "feynman-kac": error_at_most(0.1),
+    "fhd": error_at_most(1e-2),
+    "graphB+": silent,
+    "gemv": halves,
+    # Metres. It iterates until the longitude moves by less than 5e-6, which is 32 m on the ground: one rounding decides
+    # whether it goes round again. (Its host function, by g++ with -mfma and without, differs by 30.75; f64 by 32.3.)
+    "geodesic": error_at_most(40),
+    "haversine": error_at_most(1e-6),
+    "hbc": error_at_most(1e-2),
+    "heat": error_at_most(1e-4),
+    "hexciton": error_at_most(1e-3),
+    "hotspot3D": error_at_most(1e-3),
+}
