@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 import threadloom as tl
-from tests.device.test_gpu_calls_device import is_product, normal, product
 from threadloom.targets.cuda import launch
 
 pytestmark = [pytest.mark.gpu, pytest.mark.torch]
 torch = pytest.importorskip("torch")
+
+from tests.device.test_gpu_calls_device import is_product, normal, product  # noqa: E402 (without torch it has no names)
 
 SHAPES = [(16, 4096, 4096), (1, 4096, 14336), (32, 1024, 8192), (3, 250, 9000)]  # M, N, K
 
