@@ -37,6 +37,10 @@ from threadloom.source import Loc
 
 FLOAT_KINDS = ("half", "bfloat", "float", "double", "x86_fp80", "fp128")
 TAIL_WORDS = ("tail", "musttail", "notail")
+_WORD_TYPES: dict[str, Type] = {
+    "ptr": PTR, "void": VOID, **{kind: Float(kind) for kind in FLOAT_KINDS},
+    **{f"i{bits}": Int(bits) for bits in (1, 8, 16, 32, 64)},
+}  # fmt: skip
 
 
 class LeafParser:
@@ -57,12 +61,10 @@ class LeafParser:
     def type(self) -> Type:
         cursor, token = self.cursor, self.cursor.advance()
         if token.kind == "word":
+            if (found := _WORD_TYPES.get(token.text)) is not None:
+                return found
             if re.fullmatch(r"i[1-9][0-9]*", token.text):
                 return Int(int(token.text[1:]))
-            if token.text in FLOAT_KINDS:
-                return Float(token.text)
-            if token.text in ("ptr", "void"):
-                return PTR if token.text == "ptr" else VOID
         elif token.kind == "local" and token.text in self.named_types:
             return self.named_types[token.text]
         elif token.text == "<":

@@ -75,20 +75,21 @@ class Cursor:
 
     @property
     def token(self) -> Token:
-        return self.tokens[self.index]
+        return self.tokens[self.index]  # where it counts, methods below say this themselves: a call costs more
 
     def peek(self, distance: int = 1) -> Token:
         return self.tokens[min(self.index + distance, len(self.tokens) - 1)]
 
     def at(self, *texts: str) -> bool:
-        return self.token.text in texts and self.token.kind in ("word", "mark")
+        kind, text, *_ = self.tokens[self.index]
+        return text in texts and (kind == "word" or kind == "mark")
 
     def on_same_line(self) -> bool:
         """Whether the next token stands on the line of the one before it (attributes end with their line)."""
         return self.index > 0 and self.token.line == self.tokens[self.index - 1].line
 
     def advance(self) -> Token:
-        token = self.token
+        token = self.tokens[self.index]
         self.index += 1
         return token
 

@@ -17,6 +17,7 @@ _FIELDS = {
     field: re.compile(rf'(?:^|, ){field}: ("(?:[^"\\]|\\.)*"|![0-9]+|[-\w]+)')
     for field in ("scope", "line", "column", "inlinedAt", "file", "filename", "directory")
 }
+_PLACE = re.compile(r"(?:line: ([0-9]+))?(?:, column: ([0-9]+))?(?:, )?scope: (![0-9]+)(?:, inlinedAt: (![0-9]+))?")
 HEADERS_DIR = str(Path(__file__).resolve().parent.parent / "headers")
 
 
@@ -54,13 +55,17 @@ class DebugInfo:
     def _find(self, node: str) -> Loc | None:
         found, first = self._nodes.get(node), None
         while found is not None and found.kind == "DILocation":
-            file, line = self._file(found.get("scope")), int(found.get("line") or 0)
-            if file and line:
-                loc = Loc(file, line, max(1, int(found.get("column") or 1)))
+            place = _PLACE.match(found.text)
+            if place is None:
+                break
+            line, column, scope, inlined_at = place.groups()
+            file = self._file(scope)
+            if file and int(line or 0):
+                loc = Loc(file, int(line), max(1, int(column or 1)))
                 if not file.startswith(HEADERS_DIR):
                     return loc
                 first = first or loc
-            found = self._nodes.get(found.get("inlinedAt"))
+            found = self._nodes.get(inlined_at or "")
         return first
 
     def _file(self, scope: str) -> str:
