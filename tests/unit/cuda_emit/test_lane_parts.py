@@ -66,3 +66,45 @@ def test_an_online_softmax_joins_maxima_in_its_loop_and_sums_after_it():
     dims = {"B": 2, "H": 4, "HKV": 4, "SQ": 512, "SK": 512, "D": 64}
     text = text_of(flash_attention.tile(T=tl.bf16, causal=False), dims)
     assert set(shuffled(text)) == {"max_2", "row_sum"} and shuffled(text)[-2:] == ["row_sum", "row_sum"]
+
+
+@tl.kernel
+def in_two_loops(
+    x: tl.Tensor["M", "K", tl.f32], y: tl.Tensor["M", "J", tl.f32]
+) -> tl.Tensor["M", tl.f32]:
+    for m in tl.grid("M"):
+        total = tl.zeros(m)
+        for k in tl.stream("K"):
+            total += tl.sum(x[m, k], k)
+        for j in tl.stream("J"):
+            total += tl.sum(y[m, j], j)
+        out[m] = total
+
+
+def test_lanes_are_joined_before_the_next_loop_and_not_in_its_body():
+    text = text_of(in_two_loops.tile(), {"M": 200, "K": 3000, "J": 5000})
+    loops = [m.start() for m in re.finditer(r"for \(i32 t_\d+ = 0", text[text.index("// worker0") :])]
+    joined = [m.start() for m in re.finditer(r"shfl\w+\(0xffffffffu, total_2", text[text.index("// worker0") :])]
+    assert joined and loops[0] < joined[0] <= joined[-1] < loops[1]
+
+
+@tl.kernel
+def inside(x: tl.Tensor["M", "C", "K", tl.f32]) -> tl.outputs(
+    most=tl.Tensor["M", tl.f32], y=tl.Tensor["M", "C", tl.f32]
+):
+    for m in tl.grid("M"):
+        highest = tl.full(-100.0, m)
+        for c in tl.stream(tl.each("C")):
+            y[m, c] = highest
+            for k in tl.stream("K"):
+                highest = tl.maximum(highest, tl.max(x[m, c, k], k))
+        most[m] = highest
+
+
+def test_lanes_are_joined_where_the_pass_around_the_loop_ends():
+    text = text_of(inside.tile(), {"M": 200, "C": 4, "K": 5000})
+    lines = text[text.index("// worker0") :].splitlines()
+    joined = [line for line in lines if "0xffffffffu, highest" in line]
+    around = next(line for line in lines if "for (i32 t_2 = 0" in line)
+    depth = len(around) - len(around.lstrip())
+    assert joined and all(len(line) - len(line.lstrip()) == depth + 2 for line in joined)

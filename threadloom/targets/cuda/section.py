@@ -195,7 +195,7 @@ class RoleEmitter:
         return parts
 
     def _join_lanes(self) -> None:
-        """Before the first sTask after a loop: what its lanes kept apart."""
+        """Before the first sTask or loop after a loop, or where the pass around it ends: what its lanes kept apart."""
         while self.apart:
             part = self.apart.pop(0)
             if (source := self.scope.in_lanes.pop(part.reduce.result.name, None)) is not None:
@@ -357,6 +357,7 @@ class RoleEmitter:
                             own[instr.stage].update(after_loop(self, loop.id, instr.loop))
                     else:
                         self.skipped(instr)
+        self._join_lanes()
         for stage in sorted(active):
             end_pass(self, loop.id, stage, own[stage], (guards or {}).get(stage))
         for (at, _, stage), ring in (*self.rings.items(), *self.kept.items()):
@@ -371,6 +372,8 @@ class RoleEmitter:
         settled = self.settled
         with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
             self.instruction(loop, instr, instrs)
+            if guard:  # there are lanes to join only where there was a run
+                self._join_lanes()
         self.settled = self.settled and (settled or not guard)
         if guard and isinstance(instr, Issue) and self.plan.is_group(instr.completes):
             self.scope.writer.line("else mma_commit();  // an empty group keeps the count")
@@ -413,6 +416,7 @@ class RoleEmitter:
             case Fence():
                 self.fence(instr)
             case Inner():
+                self._join_lanes()  # not in the body of this loop
                 parts = self._keep_lanes_apart(instr)  # joined behind the waits that follow: fewer registers in between
                 with self.places.inside(instr.stage):
                     self.run_loop(instr)
