@@ -4,6 +4,7 @@ pipeline at its own time."""
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,17 @@ import pytest
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_products import compiled, is_right_on_cpu
+from tests.unit.cuda_sm80.emulation import run_on_cpu
 from threadloom.errors import CompileError
+from threadloom.machine.devices import device
+from threadloom.sched.check import check
+from threadloom.sched.ops import Issue, SProgram
+from threadloom.sched.search import plan
 from threadloom.sched.share_scalars import share_scalars
+from threadloom.targets.cuda import emit as sm90
+from threadloom.targets.cuda.compile import facts_of
+from threadloom.targets.cuda.launch import device_tensors
+from threadloom.targets.cuda.sm80 import emit as sm80
 from threadloom.task.build import build_task_graph
 from threadloom.task.ops import Kind
 
@@ -160,3 +170,50 @@ def test_operands_of_products_are_not_placed_by_tiles():
     with pytest.raises(CompileError) as caught:
         source_of(operand_of_tiles.bind(np.zeros((3, 64, 32), np.float16), np.zeros((32, 16), np.float16)))
     assert caught.value.slug == "no-unit-for-task" and "computed of tiles" in caught.value.why
+
+
+@tl.kernel
+def totals(
+    first: tl.Tensor["B", "C", tl.f32], x: tl.Tensor["B", "C", "N", tl.f32]
+) -> tl.Tensor["B", "C", tl.f32]:
+    for b in tl.grid(tl.each("B")):
+        for c in tl.stream(tl.each("C")):
+            total = first[b, c]
+            for n in tl.stream("N"):
+                total += tl.sum(x[b, c, n], n)
+            out[b, c] = total
+
+
+def with_the_outer_loop_in_two_stages(program: SProgram) -> SProgram:
+    """The store of an iteration after the loop inside the next one has been begun: before it in the next pass."""
+    sections = []
+    for section in program.sections:
+        stores = [i for i in section.instrs if isinstance(i, Issue) and i.task == "store_out"]
+        if section.loop == 1 and stores:
+            others = tuple(i for i in section.instrs if i not in stores)
+            section = replace(section, instrs=(*(replace(i, stage=1) for i in stores), *others))
+        sections.append(section)
+    loops = tuple(replace(p, stages=2) if p.loop == 1 else p for p in program.loops)
+    return replace(program, sections=tuple(sections), loops=loops)
+
+
+@pytest.mark.clang
+@pytest.mark.parametrize("target", ["h200", "a100"])
+def test_a_run_begins_with_its_own_scalar_where_the_loop_around_it_is_pipelined(target: str):
+    """Stages of the outer loop are at different instances: the store still reads what the last run has made when the
+    scalar that the next one begins with is known."""
+    first, x = rng.standard_normal((2, 5)).astype(np.float32), rng.standard_normal((2, 5, 300)).astype(np.float32)
+    call = totals.bind(first, x)
+    given = device_tensors(call.kernel, call.arrays)
+    facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
+    program = with_the_outer_loop_in_two_stages(plan(call.kernel, call.dims, target, most=2, splits=False).best)
+    assert not check(program, device(target))
+    if target == "h200":
+        text = sm90.emit(program, facts, call.dims).text
+        steady = text[text.index("steady state", text.index("// worker0")) :]
+        begun = [m.start() for m in re.finditer(r" total\w* = total\w*;\n *const i32 count", steady)]
+        assert begun and steady.index("// store_out") < begun[0] < steady.index("// vector_total")
+        return
+    arrays = {n: a.copy() for n, a in call.arrays.items()}
+    run_on_cpu(sm80.emit(program, facts, call.dims), call.kernel, arrays, call.dims, call.scalars)
+    assert np.allclose(arrays["out"], first + x.sum(2), atol=1e-4)

@@ -46,6 +46,8 @@ def begin_loop(e: RoleEmitter, loop: Loop) -> None:
     for init, arg, _, _ in e.plan.shared_scalars.get(loop.id, ()):
         for stage in _stages(e, loop.id):
             e.scope.writer.line(f"{e.carried[loop.id, arg.name, stage]} = {e.scope.registers[init.name].name};")
+    if e.homes is not None:
+        e.homes.begin_loop(loop)
 
 
 def begin_pass(e: RoleEmitter, loop: int, stage: int) -> dict[str, Registers]:

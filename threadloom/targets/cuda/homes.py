@@ -14,7 +14,7 @@ from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.layout import uniform
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.unsupported import no_code
-from threadloom.task.ops import Kind, STask, Tile
+from threadloom.task.ops import Kind, Loop, STask, Tile
 
 
 @dataclass(slots=True)
@@ -22,11 +22,12 @@ class Homes:
     plan: KernelPlan
     scope: Scope
     arrays: dict[str, Registers]  # tile -> its array
+    begins: set[str]  # what carried scalars begin with where scalar code makes it: it has its own variable
 
     @classmethod
     def declare(cls, plan: KernelPlan, scope: Scope, role: str) -> Homes:
         """Declare the arrays of all register tiles that `role` touches."""
-        made = cls(plan, scope, {})
+        made = cls(plan, scope, {}, set())
         for tile in plan.program.graph.tiles:
             if plan.lives_in_registers(tile, role):
                 made._declare(tile) if tile.type.axes else made._declare_scalar(tile, role)
@@ -34,10 +35,11 @@ class Homes:
 
     def _declare_scalar(self, tile: Tile, role: str) -> None:
         """A carried scalar: a plain variable, which tasks of tiles read and change, all of them in one role."""
-        run, values = self.plan.tasks_of(role), {*tile.values}
+        begins = self._begun_by_scalar_code(tile)
+        run, values = self.plan.tasks_of(role), {*tile.values} - begins
         guarded = [t for t in self.plan.tasks.values() if values & {g.cond for g in self.plan.guards(t)}]
-        readers = [*(self.plan.task(name) for name in tile.consumers), *guarded]
-        makers = [self.plan.task(name) for name in tile.producers]
+        readers = [*(t for name in tile.consumers if values & {*(t := self.plan.task(name)).reads}), *guarded]
+        makers = [t for name in tile.producers if values & {*(t := self.plan.task(name)).writes}]
         bounds = [v for loop in self.plan.program.graph.loops for a in loop.axes for v in (a.start, a.stop) if v]
         if any(v.name in values for v in bounds):
             raise no_code(f"the carried scalar {tile.name}", "a loop's bounds depend on it", makers[0].loc)
@@ -49,10 +51,25 @@ class Homes:
                 why = "other warps compute it than those that read it here"
                 raise no_code(f"the carried scalar {tile.name}", why, task.loc)
         name, dtype = self.scope.fresh(tile.name), tile.type.dtype
-        begun = next((f" = {self.scope.registers[v].name}" for v in tile.values if v in self.scope.registers), "")
-        self.scope.writer.line(f"{c.register_type(dtype)} {name}{begun};")
+        self.scope.writer.line(f"{c.register_type(dtype)} {name};")
         self.arrays[tile.name] = Registers(name, dtype, uniform(self.scope.team.warps), scalar=True)
-        self.scope.registers |= dict.fromkeys(tile.values, self.arrays[tile.name])
+        self.begins |= begins
+        self.scope.registers |= dict.fromkeys(values, self.arrays[tile.name])
+
+    def _begun_by_scalar_code(self, tile: Tile) -> set[str]:
+        """The values that loops begin the carried scalar `tile` with and that no vector code makes."""
+        makers = (self.plan.task(name) for name in tile.producers)
+        by_vectors = {name for t in makers if t.kind is not Kind.SCALAR for name in t.writes}
+        carried = [q for loop in self.plan.program.graph.loops for q in loop.carried if q[1].name in tile.values]
+        others = by_vectors | {v.name for _, *rest in carried for v in rest}
+        return {init.name for init, *_ in carried} - others
+
+    def begin_loop(self, loop: Loop) -> None:
+        """Where a run of `loop` begins: its carried scalars that begin with what scalar code has made. Not before:
+        stages of the loop around it have different instances, and an earlier run may still be read."""
+        for init, arg, _, _ in loop.carried:
+            if init.name in self.begins and (home := self.of(arg.name)) is not None:
+                self.scope.writer.line(f"{home.name} = {self.scope.registers[init.name].name};")
 
     def _declare(self, tile: Tile) -> None:
         layouts = {v: self.plan.layouts[v] for v in tile.values if v in self.plan.layouts}
@@ -73,7 +90,7 @@ class Homes:
 
     def of(self, value: str) -> Registers | None:
         """The array of the tile of `value`, with the value's dtype."""
-        held = self.arrays.get(self.plan.tiles.of(value))
+        held = self.arrays.get(self.plan.tiles.of(value)) if value not in self.begins else None
         return held and replace(held, dtype=self.plan.value(value).type.dtype)
 
     def of_buffer(self, buffer: str) -> Registers | None:

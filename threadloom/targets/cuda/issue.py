@@ -364,7 +364,7 @@ def _scalar(e: RoleEmitter, task: STask, op: tile.Op, made: Collection[str]) -> 
     other = e.scope.registers.pop(name, None) if condition and name in made else None
     _define_scalar(e, op)
     home = e.homes.of(name) if e.homes is not None else None
-    if home is not None:
+    if home is not None:  # the other branch is vector code
         line = f"{home.name} = {e.scope.registers[name].name};"
         e.scope.writer.line(f"if ({condition}) {line}" if condition else line)
         e.scope.registers[name] = home
