@@ -388,3 +388,20 @@ def test_loops_that_feed_loops_that_feed_others():
     """Found on an H200: of three loops in a chain the first was not written."""
     found = program(1366050790)
     compiled(found.kernel.bind(**found.arguments))
+
+
+@tl.kernel
+def three_rows_each(
+    a: tl.Tensor["M", "J", "K", tl.f32], b: tl.Tensor["N", "J", "K", tl.f32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        j, k = tl.axis("J"), tl.axis("K")
+        out[m, n] = tl.dot(a[m, j, k], b[n, j, k], over=(j, k))
+
+
+def test_threads_beyond_the_end_of_an_inner_axis_fill_nothing():
+    """Found on an H200: of three rows for each index the fourth, a zero, was written over the next index's first."""
+    x = np.zeros((70, 3, 33), np.float32)
+    text = compiled(three_rows_each.bind(x, x))
+    fills = re.findall(r"(if \(.*\) )?write_shared<16>\(smem_([ab])", text)
+    assert len(fills) == 2 and all("< 3" in guard for guard, _ in fills)

@@ -41,11 +41,12 @@ def emit_fill_shared(
     whole = vector_elems(op.subscripts, facts, layout) == vector
     w.line(f"#pragma unroll {2 if whole else 1}")  # single elements are as many loads at once, each with an address
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
-        terms, place = [], 1
+        terms, place, tests = [], 1, []
         for axis, extent in reversed(shared.row_axes):
             position = " + ".join(x for x in coordinate(layout, axis, "i") if x != "0") or "0"
             terms.append(position if place == 1 else f"({position}) * {place}")
             place *= extent
+            tests += [f"{position} < {extent}"] if layout.extent(axis) > extent else []  # else a row of another index
         column = " + ".join(x for x in coordinate(layout, shared.column_axis, "i") if x != "0") or "0"
         w.line(f"const u32 row = {' + '.join(terms) or '0'}, column = {column};")
         w.line(f"{kind} piece[{vector}];")
@@ -63,7 +64,6 @@ def emit_fill_shared(
                 element = f"{identifier(facts.tensor.name)}[{offset(facts.tensor, indices)}]"
                 valid = inside(facts.tensor, indices, _valid(scope, op, layout, "(i + e)"))
                 w.line(f"piece[e] = {valid} ? {element} : ({kind})0;")
-        tests = [f"row < {shared.true_rows}"] if _covered_rows(layout, shared) > shared.true_rows else []
         tests += [f"column < {columns}"] if layout.extent(shared.column_axis) > columns else []
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         w.line(f"{guard}write_shared<16>({address(shared, slot, 'row', 'column')}, piece);")
@@ -99,10 +99,3 @@ def _lanes(columns: int, vector: int) -> int:
     while lanes < 32 and lanes * vector < columns:
         lanes *= 2
     return lanes
-
-
-def _covered_rows(layout: Layout, shared: SharedTile) -> int:
-    covered = 1
-    for axis, _ in shared.row_axes:
-        covered *= layout.extent(axis)
-    return covered
