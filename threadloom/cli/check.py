@@ -5,13 +5,15 @@
     loom check --json report.json prog.cu
 
 Reports data races (both accesses), barriers that only a part of a block reaches, accesses outside their object and
-reads of shared memory that nobody has written. Exit status: 0 clean, 1 something was found, 2 usage.
+reads of shared memory that nobody has written. Exit status: 0 clean, 1 something was found or the program could not
+be run to its end (it did not start, or a signal ended it), 2 usage. A status of the program's own decides nothing.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,7 +37,7 @@ def main(argv: list[str]) -> int:
     if json_path:
         record = {"schema": SCHEMA, "exit_status": status, "findings": findings}
         Path(json_path).write_text(json.dumps(record, indent=2) + "\n")
-    return 1 if findings else 0
+    return 1 if findings or not _ran_to_its_end(status) else 0
 
 
 def build_checked(flags: list[str], program: Path) -> Path:
@@ -51,10 +53,15 @@ def build_checked(flags: list[str], program: Path) -> Path:
 
 
 def run_checked(program: Path, arguments: list[str]) -> tuple[int, list[dict]]:
-    """The program's exit status and what was found. One worker: reports do not depend on timing."""
+    """The program's exit status (as Python's subprocess has it; 127 where it cannot be started) and what was found.
+    One worker: reports do not depend on timing."""
     report = program.with_suffix(".findings")
     environment = {**os.environ, "LOOM_CHECK_FILE": str(report), "LOOM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    status = subprocess.run([str(program), *arguments], env=environment, check=False).returncode
+    try:
+        status = subprocess.run([str(program), *arguments], env=environment, check=False).returncode
+    except OSError as error:
+        print(f"{program.name}: {error.strerror}", file=sys.stderr)
+        status = _NOT_STARTED
     lines = report.read_text(errors="replace").splitlines() if report.exists() else []
     return status, [json.loads(line) for line in lines]
 
@@ -77,8 +84,23 @@ def _json_argument(argv: list[str]) -> tuple[list[str], str]:
     return argv, ""
 
 
+_NOT_STARTED = 127  # so the dynamic linker and shells say it too
+
+
+def _ran_to_its_end(status: int) -> bool:
+    return status not in (126, _NOT_STARTED) and status >= 0
+
+
+def _ending(status: int) -> str:
+    if status < 0:
+        return f"a signal ended the program: {signal.strsignal(-status) or -status}"
+    return "the program could not be run" if not _ran_to_its_end(status) else f"the program ended with status {status}"
+
+
 def _summary(findings: list[dict], status: int) -> str:
-    ended = f" (the program ended with status {status})" if status else ""
+    if not findings and not _ran_to_its_end(status):
+        return f"loom check: not checked to the end, {_ending(status)}"
+    ended = f" ({_ending(status)})" if status else ""
     if not findings:
         return f"loom check: nothing found{ended}"
     kinds = sorted({finding["kind"] for finding in findings})
