@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import pytest
 
+import threadloom as tl
 from tests.unit.cuda_target.fake_driver import CONTEXTS
 from tests.unit.cuda_target.test_gpu_calls import scaled, summed
 from threadloom.arrays_device import of_torch
@@ -198,3 +199,24 @@ def test_strides_of_single_indices_make_no_other_form(gpu, again):
     again(scaled, x, 2.0)
     again(scaled, torch.randn(3, 256)[1:2, :128], 2.0)
     assert again.learnt == 1
+
+
+@tl.kernel
+def added(x: tl.Tensor["M", "N", tl.f32], y: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        out[m, n] = x[m, n] + y[m, n]
+
+
+def test_a_tensor_given_twice_is_a_known_form_too(gpu, again):
+    """PyTorch's test of tensors refuses one that is given twice, so that such calls went the way of unknown forms."""
+    a, b = torch.randn(64, 128), torch.randn(64, 128)
+    for _ in range(4):
+        again(added, a, a)
+    assert (again.learnt, again.written) == (1, 2)
+    assert gpu.launches[-1].words.count(a.data_ptr()) == 2
+    again(added, a, b)  # looked for by its key; a function of its own from then on
+    again(added, b, a)
+    assert (again.learnt, again.written) == (1, 3)
+    assert {a.data_ptr(), b.data_ptr()} <= set(gpu.launches[-1].words)
+    again(added, b, b), again(added, a, a), again(added, b, b)
+    assert again.learnt == 1 and again.written >= 5 and gpu.launches[-1].words.count(b.data_ptr()) == 2

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from threadloom.lang.signature import ScalarParam, Signature
-from threadloom.targets.cuda.launch_written import Written, write_call
+from threadloom.targets.cuda.launch_written import Written, first_places, write_call
 from threadloom.tile.ops import Access
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Form:
     floats: tuple[tuple[int, int], ...]
     cleared: tuple[tuple[int, int], ...]
     apart: list[list[int] | None] = field(default_factory=lambda: [None])  # addresses last seen to be apart
-    call: list[Written | None] = field(default_factory=list)  # the form as a function of its own, once made
+    call: dict[tuple[int, ...], Written | None] = field(default_factory=dict)  # the form as functions of its own: by
+    # which of the arguments are one object (`first_places`)
 
 
 class Again:
@@ -166,12 +167,13 @@ class Again:
 
     def _written(self, form: Form, args: tuple, kwargs: Mapping[str, object]) -> Written | None:
         """The function of a form, made when it is wanted for the second time."""
-        if not form.call:
+        same = first_places((*args, *kwargs.values()))
+        if same not in form.call:
             named = (*zip(self._names, args, strict=False), *kwargs.items())
             free = tuple(type(value) is float and name in self._float_scalars for name, value in named)
             state = self._stream, self._current_device
-            form.call.append(write_call(form, args, kwargs, free, self._torch, state, _apart))
-        return form.call[0]
+            form.call[same] = write_call(form, args, kwargs, free, self._torch, state, _apart)
+        return form.call[same]
 
     def _given(self, args: tuple, kwargs: Mapping[str, object]) -> tuple[list[str], list[str]]:
         """Names of the tensors and of the floats, in the order of `key`."""

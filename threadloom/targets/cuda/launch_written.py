@@ -11,7 +11,8 @@ without a key and without loops, in less than half the time.
         return a2
 
 Names that stand for values of the form (type0, dtype0 ...) are globals of the function. It gives NotImplemented for
-every call of another form; forms with targets of atomic adds have none. Where this PyTorch has the test by which its
+every call of another form, or of another pattern of tensors given more than once; forms with targets of atomic adds
+have none. Where this PyTorch has the test by which its
 compiler knows tensors again, and it does what we need, that stands in place of ours: one call for all tensors.
 """
 
@@ -50,13 +51,18 @@ def write_call(
         known[f"name{at}"] = name
         lines.append(f"a{at} = kwargs.get(name{at})")
     values = (*args, *kwargs.values())
+    first = first_places(values)
     tensors = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
+    once = [at for at in tensors if first[at] == at]  # PyTorch's test refuses tensors given twice
     floats = [at for at, free in enumerate(free_floats) if free]
     tests = []
-    if (same := _torchs_test([values[at] for at in tensors])) is not None:
+    if (same := _torchs_test([values[at] for at in once])) is not None:
         known["same"] = same
-        tests.append(f"not same({', '.join(f'a{at}' for at in tensors)})")
+        tests.append(f"not same({', '.join(f'a{at}' for at in once)})")
     for at, value in enumerate(values):
+        if at in tensors and first[at] != at:
+            tests.append(f"a{at} is not a{first[at]}")
+            continue
         if at not in tensors or same is None:
             known[f"type{at}"] = type(value)
             tests.append(f"type(a{at}) is not type{at}")
@@ -66,8 +72,8 @@ def write_call(
             known[f"value{at}"] = value
             tests.append(f"a{at} != value{at}")
     lines.append(f"if {' or '.join(tests)}: return NotImplemented")
-    lines += [f"p{at} = a{at}.data_ptr()" for at in tensors]
-    low = [f"p{at} & 15 != {values[at].data_ptr() & 15}" for at in tensors]
+    lines += [f"p{at} = a{at}.data_ptr()" if first[at] == at else f"p{at} = p{first[at]}" for at in tensors]
+    low = [f"p{at} & 15 != {values[at].data_ptr() & 15}" for at in once]
     lines.append(f"if {' or '.join(low) or 'False'}: return NotImplemented")
     if form.written:
         lines.append(f"pointers = [{', '.join(f'p{at}' for at in tensors)}]")
@@ -89,6 +95,12 @@ def write_call(
     lines.append(f"return {results[0] if len(results) == 1 else ', '.join(results)}")
     exec("def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in lines), known)
     return known["call"]
+
+
+def first_places(values: Sequence[object]) -> tuple[int, ...]:
+    """For each value the first place at which that object stands."""
+    seen: dict[int, int] = {}
+    return tuple([seen.setdefault(id(value), at) for at, value in enumerate(values)])
 
 
 def _tensor_tests(at: int, value: object, known: dict[str, object]) -> list[str]:
