@@ -1,6 +1,8 @@
 // slow; CUB: block and warp collectives with several items per thread, and the device-wide algorithms.
 #include <algorithm>
 #include <cub/cub.cuh>
+#include <cub/util_debug.cuh>
+#include <cuda_fp16.h>
 #include <numeric>
 
 #include "check.h"
@@ -150,7 +152,29 @@ static void check_device_wide() {
   for (int i = 0; i < n; ++i) EXPECT(k[i] == keys[order[i]] && v[i] == in[order[i]], "pair %d: %f %d", i, k[i], v[i]);
 }
 
+/* In unsigned order, a type's bits are sorted as its values are. */
+template <class T> __host__ __device__ bool twiddles(T low, T high) {
+  typedef cub::Traits<T> Of;
+  typename Of::UnsignedBits a, b;
+  memcpy(&a, &low, sizeof a), memcpy(&b, &high, sizeof b);
+  return Of::TwiddleIn(a) < Of::TwiddleIn(b) && Of::TwiddleOut(Of::TwiddleIn(a)) == a;
+}
+__global__ void twiddle(int* right) {
+  *right = twiddles(-2.5f, -1.f) + twiddles(-1.f, 3.f) + twiddles(-5, 7) + twiddles(3u, 4000000000u) + twiddles(-1e300, 1e-300);
+}
+static void check_traits() {
+  int* right;
+  CubDebugExit(cudaMallocManaged(&right, sizeof(int)));
+  twiddle<<<1, 1>>>(right);
+  CubDebugExit(cudaDeviceSynchronize());
+  EXPECT(*right == 5, "%d of 5 orders", *right);
+  EXPECT(twiddles(__float2half(-2.f), __float2half(1.f)) && !cub::Traits<char*>::PRIMITIVE, "traits of others");
+  EXPECT(CUB_QUOTIENT_CEILING(7, 3) == 3 && CUB_ROUND_UP_NEAREST(7, 3) == 9, "rounding");
+  cudaFree(right);
+}
+
 int main() {
+  check_traits();
   check_collectives();
   check_neighbours();
   check_device_wide();

@@ -4,6 +4,8 @@
 #include <loom/prelude.h>
 #include "functors.cuh"
 #if defined(__CUDA__)
+#include "debug.cuh"
+#include "traits.cuh"
 #include "warp.cuh"
 #include "block.cuh"
 #include "iterators.cuh"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <iostream> /* Thrust's users rely on it */
 #include <iterator>
 #include <limits>
 #include <tuple>
@@ -21,6 +22,7 @@ struct device_tag {
   device_tag on(cudaStream_t s) const { device_tag r; r.stream = s; return r; }
   template <class Allocator> const device_tag& operator()(const Allocator&) const { return *this; }
 };
+struct any_tag {}; /* of iterators that compute: their algorithms run where the other iterators say */
 static const host_tag host, seq;
 static const device_tag device;
 struct __loom_par : device_tag {};
@@ -194,11 +196,22 @@ template <class A, class B, class R> struct binary_function { typedef A first_ar
 
 /* ---- pairs, tuples */
 using std::get;
+using std::ignore;
 using std::make_tuple;
+using std::tuple_element;
+using std::tuple_size;
 using std::tie;
 template <class... T> using tuple = std::tuple<T...>;
 template <class A, class B> using pair = std::pair<A, B>;
 using std::make_pair;
+
+/* ---- where an algorithm runs: on the device if one of its iterators says so, or none says host (functions and values say nothing) */
+template <class It, class = void> struct __loom_system { typedef any_tag type; };
+template <class T> struct __loom_system<T*, void> { typedef host_tag type; };
+template <class It> struct __loom_system<It, std::enable_if_t<std::is_pointer_v<std::decay_t<decltype(std::declval<It>().base())>>>> { typedef host_tag type; };
+template <class It> struct __loom_system<It, std::void_t<typename It::system_tag>> { typedef typename It::system_tag type; };
+template <class Tag, class... Its> constexpr bool __loom_says = (std::is_same<typename __loom_system<Its>::type, Tag>::value || ...);
+template <class... Its> using __loom_where = std::conditional_t<!__loom_says<device_tag, Its...> && __loom_says<host_tag, Its...>, host_tag, device_tag>;
 
 /* ---- iterators that compute */
 template <class T> class counting_iterator {
@@ -210,7 +223,7 @@ template <class T> class counting_iterator {
   typedef const T* pointer;
   typedef T reference;
   typedef std::random_access_iterator_tag iterator_category;
-  typedef device_tag system_tag;
+  typedef any_tag system_tag;
   __host__ __device__ counting_iterator(T value = T()) : value_(value) {}
   __host__ __device__ T operator*() const { return value_; }
   __host__ __device__ T operator[](difference_type n) const { return value_ + (T)n; }
@@ -232,7 +245,7 @@ class discard_iterator {
   typedef const sink* pointer;
   typedef sink reference;
   typedef std::random_access_iterator_tag iterator_category;
-  typedef device_tag system_tag;
+  typedef any_tag system_tag;
   __host__ __device__ discard_iterator(difference_type at = 0) : at_(at) {}
   __host__ __device__ sink operator*() const { return sink(); }
   __host__ __device__ sink operator[](difference_type) const { return sink(); }
@@ -253,7 +266,7 @@ template <class T> class constant_iterator {
   typedef const T* pointer;
   typedef T reference;
   typedef std::random_access_iterator_tag iterator_category;
-  typedef device_tag system_tag;
+  typedef any_tag system_tag;
   __host__ __device__ constant_iterator(T value, std::ptrdiff_t at = 0) : value_(value), at_(at) {}
   __host__ __device__ T operator*() const { return value_; }
   __host__ __device__ T operator[](difference_type) const { return value_; }
@@ -274,7 +287,7 @@ template <class F, class It> class transform_iterator {
   typedef const value_type* pointer;
   typedef value_type reference;
   typedef std::random_access_iterator_tag iterator_category;
-  typedef device_tag system_tag;
+  typedef __loom_where<It> system_tag;
   __host__ __device__ transform_iterator(It it, F f) : it_(it), f_(f) {}
   __host__ __device__ value_type operator*() const { return f_(*it_); }
   __host__ __device__ value_type operator[](difference_type n) const { return f_(it_[n]); }
@@ -286,11 +299,6 @@ template <class F, class It> class transform_iterator {
 };
 template <class It, class F> __host__ __device__ transform_iterator<F, It> make_transform_iterator(It it, F f) { return transform_iterator<F, It>(it, f); }
 
-/* ---- where an algorithm runs: on the device if one of its iterators says so */
-template <class It, class = void> struct __loom_system { typedef host_tag type; };
-template <class It> struct __loom_system<It, std::void_t<typename It::system_tag>> { typedef typename It::system_tag type; };
-template <class... Its> using __loom_where =
-    std::conditional_t<(std::is_same<typename __loom_system<Its>::type, device_tag>::value || ...), device_tag, host_tag>;
 template <class P> constexpr bool __loom_is_policy = std::is_base_of<host_tag, P>::value || std::is_base_of<device_tag, P>::value;
 template <class F> __global__ void __loom_serial(F f) { f(); }
 template <class F> static inline void __loom_run(const device_tag& where, F f) { __loom_serial<<<1, 1, 0, where.stream>>>(f); cudaStreamSynchronize(where.stream); }
@@ -298,4 +306,6 @@ template <class It> using __loom_value = typename std::iterator_traits<It>::valu
 
 }  // namespace thrust
 #include <thrust/algorithms.h>
+#include <thrust/compound_iterators.h>
+#include <thrust/order.h>
 #endif
