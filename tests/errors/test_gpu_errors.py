@@ -29,6 +29,28 @@ def test_no_plan_whose_code_is_as_planned(monkeypatch):
     assert "bytes of shared memory are needed" in caught.value.why and caught.value.loc is not None
 
 
+@tl.kernel
+def flat(x: tl.Tensor["N", tl.f16]) -> tl.Tensor["N", tl.f16]:
+    for n in tl.grid("N"):
+        out[n] = x[n] * 2
+
+
+def test_a_dimension_that_positions_of_32_bits_do_not_reach():
+    """Its extent would be another number in the code, and elements be left out without a word."""
+    kernel = flat.tile()
+
+    def compiled(extent: int):
+        given = {t.name: DeviceTensor(256, (extent,), (1,)) for t in kernel.tensors}
+        return launch.kernel_for(kernel, {"N": extent}, given)
+
+    compiled(launch.MOST_EXTENT)
+    for extent in (launch.MOST_EXTENT + 1, 2**31 + 64):  # the first is of the same bucket
+        with pytest.raises(CompileError) as caught:
+            compiled(extent)
+        assert caught.value.slug == "gpu-extent" and f"N of flat is {extent}" in caught.value.what
+        assert caught.value.loc is not None and "x.view" in caught.value.try_
+
+
 def no_driver() -> bool:
     import ctypes
 

@@ -148,6 +148,29 @@ def test_scans(fn: str, numpy, reverse: bool):
     np.testing.assert_allclose(result, want, rtol=1e-15)
 
 
+@pytest.mark.parametrize(("fn", "first"), [("sum", 2**30), ("prod", 7)])
+def test_integer_scans_and_reductions_wrap(fn: str, first: int):
+    """NumPy makes i64 of them."""
+    text = f"""
+    kernel k(a: [M, N] i32 in, s: [M, N] f64 out, r: [M] f64 out) {{
+      axes m: M tile, w: N whole
+      grid m {{
+        %a: [m, w] i32 = load a[m, w]
+        %s: [m, w] i32 = scan {fn} %a along w
+        %r: [m] i32 = reduce {fn} %a over w
+        %t: [m, w] f64 = cast %s
+        %u: [m] f64 = cast %r
+        store s[m, w] = %t
+        store r[m] = %u
+      }}
+    }}"""
+    tensors = {"a": np.full((2, 12), first, np.int32), "s": np.zeros((2, 12)), "r": np.zeros(2)}
+    interpret(parse_text(text), tensors, {}, {"M": 2, "N": 12})
+    exact = [first * n if fn == "sum" else first**n for n in range(1, 13)]
+    wrapped = [(n + 2**31) % 2**32 - 2**31 for n in exact]
+    assert tensors["s"].tolist() == [wrapped] * 2 and tensors["r"].tolist() == [wrapped[-1]] * 2
+
+
 def test_index_values_are_those_of_the_whole_axis():
     text = "%i: [m] i64 = index m\n%j: [n] i64 = index n\n%s: [m, n] i64 = add %i, %j"
     for cut in CUTS:

@@ -277,7 +277,7 @@ def _scan(run: Run, op: Scan) -> np.ndarray:
     array = run.get(op.arg).astype(run.numpy_dtype(op.result.type.dtype))
     at = op.arg.type.axes.index(op.axis)
     array = np.flip(array, at) if op.reverse else array
-    made = _SCAN[op.fn].accumulate(array, axis=at)
+    made = _SCAN[op.fn].accumulate(array, axis=at, dtype=array.dtype)  # NumPy would make i64 of narrower integers
     return np.flip(made, at) if op.reverse else made
 
 

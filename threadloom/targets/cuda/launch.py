@@ -40,7 +40,10 @@ from threadloom.tile.ops import Access, Kernel, Load, Store, Tensor
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
 NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's architecture")
 
+EXTENT = slug("gpu-extent", "a dimension is longer than the 32-bit positions of the GPU's code reach")
+
 MOST_SHARED_BYTES = 227 * 1024
+MOST_EXTENT = 2**31 - 2**16  # positions run past the end by less than a tile
 MOST_FORMS = 4096  # of a kernel, kept at a time
 
 Key = tuple[object, ...]
@@ -105,6 +108,20 @@ def check_arch(device: Device) -> None:
         )
 
 
+def check_extents(kernel: Kernel, dims: Mapping[str, int]) -> None:
+    """Refuse a dimension whose positions do not fit the code's i32. Tensors may have more elements than that, and
+    strides of any size."""
+    for name, extent in dims.items():
+        if extent > MOST_EXTENT:
+            raise CompileError(
+                EXTENT,
+                f"dimension {name} of {kernel.name} is {extent}, and code for a GPU takes at most {MOST_EXTENT}",
+                loc=kernel.loc,
+                why="positions along a dimension are 32-bit numbers there",
+                try_=f"the same memory as two dimensions: in place of {name} two names, and x.view(-1, 4096)",
+            )
+
+
 # ---------------------------------------------------------------- compiling
 
 
@@ -128,6 +145,7 @@ def kernel_for(
         with _lock:
             made = known.compiled.get(key)
             if made is None:
+                check_extents(kernel, dims)
                 near = known.near.setdefault((tuple((n, bucket(e)) for n, e in dims.items()), *form), [])
                 made = _near(kernel, dims, facts, device, near)
                 if made is None:
