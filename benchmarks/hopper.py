@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
-from hopper_conditions import conditions
+from hopper_conditions import conditions, of_ceilings
 from hopper_state import chunk_scan_cases, chunk_state_cases, decode_cases
 from hopper_timing import Case, make, run_case
 
@@ -210,8 +210,18 @@ OPS = {
 }
 
 
-def write_results(path: Path, rows: list[dict]) -> None:
-    path.write_text(json.dumps(dict(schema="threadloom.bench.gpu.1", **conditions(), rows=rows), indent=1))
+def write_results(path: Path, rows: list[dict], **more: object) -> None:
+    path.write_text(json.dumps(dict(schema="threadloom.bench.gpu.1", **conditions(), **more, rows=rows), indent=1))
+
+
+def measured_ceilings(rows: list[dict]) -> dict[str, float]:
+    """What this GPU reaches now, and each row's fraction of it."""
+    from threadloom.targets.cuda.gpu_peaks import measure
+
+    peaks = measure()
+    found = of_ceilings(rows, peaks.flops_per_s, peaks.copy_bytes_per_s)
+    print("measured ceilings:", ", ".join(f"{rate:.0f} {unit}" for unit, rate in found.items()), flush=True)
+    return found
 
 
 def main() -> None:
@@ -239,6 +249,8 @@ def main() -> None:
                 if args.json:  # after each, so that a run that is cut short loses nothing
                     write_results(Path(args.json), rows)
             print(f"{op}: {time.time() - start:.0f} s", flush=True)
+    if args.json and any("rate" in row for row in rows):
+        write_results(Path(args.json), rows, ceilings=measured_ceilings(rows))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,15 @@ def conditions() -> dict[str, str]:
     )  # fmt: skip
 
 
+def of_ceilings(rows: list[dict], flops_per_s: float, bytes_per_s: float) -> dict[str, float]:
+    """Give each timed row its fraction of what the GPU reached in a loop of products or a copy, which is returned."""
+    ceilings = {"TFLOP/s": flops_per_s / 1e12, "GB/s": bytes_per_s / 1e9}
+    for row in rows:
+        if row.get("unit") in ceilings:
+            row["of_ceiling"] = row["rate"] / ceilings[row["unit"]]
+    return ceilings
+
+
 def commit() -> str:
     """Of the checkout, or, in a tree that `git archive` wrote, the one that it put into the file COMMIT."""
     written = (HERE / "COMMIT").read_text().strip()

@@ -222,6 +222,7 @@ def report(case: Case, times: dict[str, list[float]], rows: list[dict]) -> None:
                 min_ms=min(times[name]),
                 max_ms=max(times[name]),
                 rate=rate,
+                unit=unit,
                 ratio=ratio,
             )
         )

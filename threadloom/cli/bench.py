@@ -2,6 +2,7 @@
 
 loom bench KERNEL                      your own kernel: beside what its file's function `peers` offers, or alone,
                                        with its rate as a fraction of this machine's peak
+loom bench OPERATOR --peers PATH       on a Hopper GPU, beside cuBLAS, cuDNN and what PATH holds (cli/bench_gpu.py)
 loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
 loom bench ablation --path CHECKOUT    what each optimisation of CUDA kernels is worth, scaling, MCUDA's matmul
 """
@@ -35,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=at_least(0), help="quiet turns of all candidates (default 30); runs of a program (default 5)"
     )
+    parser.add_argument(
+        "--peers", type=Path, action="append", metavar="PATH",
+        help="run on a Hopper GPU, with this folder (FlashAttention-3, mamba-ssm ...) in front of PYTHONPATH",
+    )  # fmt: skip
     parser.add_argument("--path", type=Path, help="rodinia, ablation: the checkout, which is only read")
     parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
     parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built; "
@@ -62,6 +67,10 @@ ONE_THREAD = dict.fromkeys(("LOOM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THR
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.peers:
+        from threadloom.cli import bench_gpu
+
+        return bench_gpu.run(args)
     if args.kernel not in (*OPERATORS, *SETS):
         return _run_own(args)
     if args.shape or args.settings or args.dtype:

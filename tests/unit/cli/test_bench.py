@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -37,6 +38,66 @@ def test_json(loom, tmp_path):
 def test_failures(loom, args, env, status, said):
     done = loom("bench", *args, env=env)
     assert (done.returncode, said in done.stderr) == (status, True), done.stderr
+
+
+@pytest.fixture
+def with_peers(tmp_path, monkeypatch, capfd):
+    """`loom bench` with a script in place of benchmarks/hopper.py that says what it was started with."""
+    from threadloom import cli
+    from threadloom.cli import bench_gpu
+
+    script = tmp_path / "script.py"
+    script.write_text("import os, sys; print(sys.argv[1:], os.environ['PYTHONPATH']); sys.exit('fail' in sys.argv[-1])")
+    monkeypatch.setattr(bench_gpu, "SCRIPT", script)
+
+    def run(*args: str) -> tuple[int, str]:
+        status = cli.main(["bench", *args])
+        return status, "".join(capfd.readouterr())
+
+    return run
+
+
+def test_beside_peers_on_a_gpu(with_peers, tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.mkdir(), b.mkdir()
+    json_file = str(tmp_path / "out.json")
+    status, said = with_peers("softmax", "--peers", str(a), "--peers", str(b), "--rounds", "3", "--json", json_file)
+    assert status == 0
+    assert f"['--ops', 'rows', '--only', 'softmax', '--rounds', '3', '--json', '{json_file}'] {a}:{b}" in said
+    assert with_peers("matmul", "--peers", str(a), "--json", "fail.json")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("softmax", "--peers", "nowhere"), "nowhere: no such folder"),
+        (("conv2d", "--peers", "."), "no peers of conv2d"),
+        (("softmax", "--peers", ".", "--shape", "M=3"), "sizes of its own"),
+        (("softmax", "--peers", ".", "--json", "-"), "needs a file"),
+    ],
+)
+def test_peers_that_cannot_be_meant(with_peers, args, said):
+    status, shown = with_peers(*args)
+    assert status == 2 and said in shown
+
+
+def test_operators_with_peers_are_cases_of_the_script():
+    from threadloom.cli.bench_gpu import OPERATORS, SCRIPT
+
+    known = re.findall(r'^    "(\w+)": \w+_cases,$', SCRIPT.read_text(), re.M)
+    assert {op for options in OPERATORS.values() for op in options[1].split(",")} <= set(known)
+
+
+def test_rows_beside_the_measured_ceilings():
+    import sys
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+    from hopper_conditions import of_ceilings
+
+    rows = [{"rate": 500.0, "unit": "TFLOP/s"}, {"rate": 3000.0, "unit": "GB/s"}, {"failed": "x"}]
+    assert of_ceilings(rows, 1e15, 4e12) == {"TFLOP/s": 1000.0, "GB/s": 4000.0}
+    assert [row.get("of_ceiling") for row in rows] == [0.5, 0.75, None]
 
 
 SCALED = """
