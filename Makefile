@@ -26,7 +26,7 @@ demo: $(VENV)/.stamp-run
 	$(LOOM) demo
 
 test: $(VENV)/.stamp-test $(TORCH_STAMP)
-	$(PY) -m pytest -q -n $(JOBS) tests
+	$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
 test-all: $(VENV)/.stamp-test $(TORCH_STAMP)
 	$(PY) -m pytest -q -n $(JOBS) -m "slow or not slow" tests

@@ -16,6 +16,11 @@ def some(values: Iterable[object], quick: Iterable[object]) -> list[object]:
     return [value if value in kept else _slow(value) for value in values]
 
 
+def slow(value: object) -> object:
+    """One argument of a test, which is marked slow with it."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def _slow(value: object) -> object:
     parts = value if isinstance(value, tuple) else (value,)
     return pytest.param(*parts, marks=pytest.mark.slow)

@@ -1,4 +1,4 @@
-// __syncthreads_count, _and, _or with predicates that differ between threads; block sizes 1, 33, 256.
+// slow; __syncthreads_count, _and, _or with predicates that differ between threads; block sizes 1, 33, 256.
 #include "check.h"
 
 __global__ void count(int* counts, int* ands, int* ors, int limit) {

@@ -1,4 +1,4 @@
-// Intrinsics: directed rounding against the neighbours, conversions that saturate, bit operations, lanes in a word.
+// slow; Intrinsics: directed rounding against the neighbours, conversions that saturate, bit operations, lanes in a word.
 #include <cfloat>
 #include <climits>
 #include <cmath>

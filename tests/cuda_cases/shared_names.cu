@@ -1,4 +1,4 @@
-// Kernels that each have a shared variable of one name, with different sizes and types; one in two scopes of a kernel.
+// slow; Kernels that each have a shared variable of one name, with different sizes and types; one in two scopes of a kernel.
 #include "check.h"
 
 __global__ void small(int* out) {

@@ -33,6 +33,7 @@ def test_the_repaired_program_is_clean(capsys: pytest.CaptureFixture[str]) -> No
     assert "nothing found" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_last_block_reads_plainly_what_a_fence_published(capsys: pytest.CaptureFixture[str]) -> None:
     program = str(SOURCE.parent / "last_block.cu")
     assert check.main([program, "-DPARTIAL=float", "-DFENCE=__threadfence()"]) == 0, capsys.readouterr().err
@@ -48,7 +49,7 @@ def test_the_last_block_needs_a_fence_of_the_device(fence: str, tmp_path: Path) 
     assert [(one["kind"], sorted(place["line"] for place in one["places"])) for one in found] == [("race", lines)]
 
 
-QUICK = ("calls",)  # memory that threads allocate
+QUICK = ("vector_add",)
 CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem != "racing")
 
 

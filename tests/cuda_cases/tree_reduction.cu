@@ -1,4 +1,4 @@
-// races; A tree reduction in dynamic shared memory: 1024 threads, several blocks, sizes that do not divide the block.
+// slow; races; A tree reduction in dynamic shared memory: 1024 threads, several blocks, sizes that do not divide the block.
 // Code that relies on warps in lock-step: a permutation in place, and a prefix sum with a fence after each step.
 #include "check.h"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from quick import some
 
 from threadloom.cuda import build, clang, nvcc_options
 from threadloom.errors import CompileError
@@ -96,7 +97,10 @@ def compile_text(text: str, tmp_path: Path, *flags: str) -> CompileError:
     return caught.value
 
 
-@pytest.mark.parametrize("slug", UNSUPPORTED)
+QUICK = ["cuda-source", "cuda-inline-asm", "cuda-dynamic-parallelism", "cuda-undefined-device-function"]
+
+
+@pytest.mark.parametrize("slug", some(UNSUPPORTED, QUICK))
 def test_construct_is_named_with_its_place(slug: str, tmp_path: Path) -> None:
     text = UNSUPPORTED[slug]
     error = compile_text(text, tmp_path)

@@ -13,8 +13,8 @@ import threadloom as tl
 from threadloom.comparison import tolerance
 from threadloom.tolerance import bound, worst_error
 
-QUICK = 24
-QUICK_WIDE = 12  # of the family with integers, u4, and ranges of the grid that come from a tensor
+QUICK = 14
+QUICK_WIDE = 8  # of the family with integers, u4, and ranges of the grid that come from a tensor
 # seed, tiles: programs that once failed, each a kind of fault
 KEPT: list[tuple[int, dict[str, int]]] = [
     (10, {"n": 2, "m": 11, "k": 3}),  # a gathered subscript was added before its axis was bound

@@ -46,6 +46,7 @@ def test_unknown_example(loom):
     assert done.returncode == 2 and "nothing" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_cuda_program():
     shown = cuda_program()

@@ -58,6 +58,7 @@ def test_the_producer_follows_the_pages_for_itself():
     assert re.search(r"page_\w*stage0 = page_\w+;", producer[load.end() :])
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_pages_on_the_cpu():
     assert is_right_on_cpu(pages, *of_pages())

@@ -116,7 +116,9 @@ def test_rows_that_begin_anywhere_are_loaded_element_by_element():
 @pytest.mark.parametrize(
     "module, shape",
     [
-        (chunk_scan, {"B": 2, "C": 4, "L": 256, "H": 8, "P": 64, "N": 128, "G": 1}),
+        pytest.param(
+            chunk_scan, {"B": 2, "C": 4, "L": 256, "H": 8, "P": 64, "N": 128, "G": 1}, marks=pytest.mark.slow
+        ),
         (layernorm, {"M": 64, "N": 1024}),
         (matmul, {"M": 1024, "N": 1024, "K": 512}),
     ],

@@ -31,6 +31,7 @@ def planned(workers: int = 2) -> tuple[SProgram, object]:
     return plan(call.kernel, call.dims, "h200", only=only).best, call
 
 
+@pytest.mark.slow
 def test_the_decision_is_the_plans_and_is_read_back():
     program, _ = planned()
     walk = next(loop.id for loop in program.graph.loops if [a.axis.name for a in loop.axes] == ["h"])

@@ -27,6 +27,7 @@ def wide(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.i64]:
         out[m, n] = (m - n) * 3000000000 + n * n
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_masks_of_what_is_computed():
     x = np.random.default_rng(0).standard_normal((37, 70)).astype(np.float32)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from generators.tile_programs import program
+from quick import some
 
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
@@ -181,6 +182,7 @@ def chosen(x: tl.Tensor["B", tl.f32], y: tl.Tensor["B", "M", tl.f32], s: tl.f32)
         out[b, m] = r + y[b, m]
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_an_if_chooses_between_scalars():
     """Found on an H200: the first branch was taken always."""
@@ -330,15 +332,16 @@ def binned(x: tl.Tensor["N", "T"], at: tl.Tensor["N", tl.i32]) -> tl.outputs(
         tl.atomic_add(count[at[n]], 1)
 
 
-def test_atomic_additions_to_types_without_an_instruction():
+@pytest.mark.clang
+@pytest.mark.parametrize("dtype", some([np.float16, np.int8], [np.float16]))
+def test_atomic_additions_to_types_without_an_instruction(dtype: type):
     x, at = np.arange(40) % 4, np.arange(40, dtype=np.int32) % 7
-    for dtype in (np.float16, np.int8):
-        call = binned.bind(x.astype(dtype), at)
-        compiled(call)
-        arrays = call.arrays | {"out": np.zeros(5, dtype), "count": np.zeros(5, np.int64)}
-        run_on_cpu(generated(call), call.kernel, arrays, call.dims, call.scalars)
-        assert (arrays["out"] == np.bincount(at, x, 7)[:5]).all()
-        assert (arrays["count"] == np.bincount(at)[:5]).all()
+    call = binned.bind(x.astype(dtype), at)
+    compiled(call)
+    arrays = call.arrays | {"out": np.zeros(5, dtype), "count": np.zeros(5, np.int64)}
+    run_on_cpu(generated(call), call.kernel, arrays, call.dims, call.scalars)
+    assert (arrays["out"] == np.bincount(at, x, 7)[:5]).all()
+    assert (arrays["count"] == np.bincount(at)[:5]).all()
 
 
 @tl.kernel
@@ -386,8 +389,17 @@ def test_halves_of_a_byte_from_different_threads():
 
 def test_loops_that_feed_loops_that_feed_others():
     """Found on an H200: of three loops in a chain the first was not written."""
+    assert "__global__" in three_loops()
+
+
+@pytest.mark.slow  # NVRTC takes 20 s
+def test_loops_that_feed_loops_that_feed_others_compile():
+    nvrtc.compile_source(three_loops(), "sm_90a")
+
+
+def three_loops() -> str:
     found = program(1366050790)
-    compiled(found.kernel.bind(**found.arguments))
+    return source_of(found.kernel.bind(**found.arguments))
 
 
 @tl.kernel

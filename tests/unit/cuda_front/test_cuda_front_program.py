@@ -53,6 +53,7 @@ def test_variables_have_their_own_shape(compiled: cuda.Program) -> None:
     assert offset.dtype == np.float32 and offset.shape == (2,)
 
 
+@pytest.mark.slow
 def test_instances_of_templates_share_the_variables(compiled: cuda.Program) -> None:
     filled, out = compiled.symbol("filled"), np.zeros(4, np.int32)
     filled[...] = 10
@@ -93,6 +94,7 @@ def test_asserts_raise_and_prints_are_shown(capfd: pytest.CaptureFixture[str]) -
     assert out[0] == 3
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_runs() -> None:
     page = (Path(__file__).parents[3] / "docs" / "cuda.md").read_text()
     example = page.partition("```python\n")[2].partition("```")[0]
@@ -197,6 +199,7 @@ def test_unknown_names(compiled: cuda.Program) -> None:
         assert "saxpy" in str(caught.value) or "offset" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_what_only_inline_ptx_calls_is_declared() -> None:
     program = cuda.compile("""
 __global__ void next(int *x, int n) {

@@ -84,6 +84,7 @@ def test_a_copy():
     assert all(error <= bound for error, bound in errors(*COPY))
 
 
+@pytest.mark.slow
 def test_a_wait_too_few_is_seen():
     def without_waits(text: str) -> str:
         return re.sub(r"copy_wait<\d+>\(\);", "", text)

@@ -88,6 +88,7 @@ def test_pairs_that_are_ordered_right():
     assert ordered_right([(1, 10), (1, 20)]) == (0.5, 1)
 
 
+@pytest.mark.slow
 def test_three_workers_are_found_for_narrow_heads():
     """Timed best: three workers of 64 rows and 112 keys, 1.2 times as fast as two of 64 and 192, which spill. The model
     ranked the latter first while a shared unit's work counted as if it served one worker at a time."""

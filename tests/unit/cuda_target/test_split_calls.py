@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from quick import some
 
 import threadloom as tl
 from tests.unit.cuda_target.fake_driver import OnGpu, Status
@@ -57,7 +58,10 @@ def compiled(device: str) -> CudaKernel:
     return compile_program(program, packed_facts_of(program, DIMS), DIMS)
 
 
-@pytest.mark.parametrize(("device", "product_", "copy"), [("h200", "HGMMA", "UTMALDG"), ("a100", "HMMA", "LDGSTS")])
+CODE = [("h200", "HGMMA", "UTMALDG"), ("a100", "HMMA", "LDGSTS")]
+
+
+@pytest.mark.parametrize(("device", "product_", "copy"), some(CODE, CODE[:1]))
 def test_both_kernels_compile_to_what_is_planned(device, product_, copy, tmp_path):
     made = compiled(device)
     assert fault_of(made) == "" and made.combine.combine is None
@@ -137,6 +141,7 @@ def test_code_is_shared_only_where_what_lies_between_is_aligned_alike():
     assert not launch._serves(program, facts, DIMS, near)
 
 
+@pytest.mark.slow
 def test_exported_kernels_are_one_kernel():
     dims = {"M": 16, "N": 512, "K": 8192}
     kernel = product.tile(T=tl.f16)

@@ -61,6 +61,7 @@ def test_the_fastest_in_turns_is_chosen_and_all_is_kept(tune, store):
     assert (again.measured, again.stored, again.ns) == (0, 3, found.ns)
 
 
+@pytest.mark.slow
 def test_spilling_plans_run_only_where_no_other_does(tune):
     found = tune([SPILLS, 256])
     assert [f.message for f in found.failed] == ["8 bytes are spilled"] and found.ns == 1e6 + 256

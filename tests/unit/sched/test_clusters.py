@@ -123,7 +123,9 @@ def test_the_model_counts_fewer_bytes_and_whole_clusters():
     assert together.bounds[1]["resource:tma"] < alone.bounds[1]["resource:tma"]
 
 
-@pytest.mark.parametrize(("machine", "cluster"), [(H200, 1), (FAST, 2)], ids=["measured", "fast"])
+@pytest.mark.parametrize(
+    ("machine", "cluster"), [pytest.param(H200, 1, marks=pytest.mark.slow), (FAST, 2)], ids=["measured", "fast"]
+)
 def test_the_search_takes_clusters_where_the_model_gains(machine, cluster):
     """On an H200 loads by multicast were measured to be no faster."""
     dims = {"M": 1024, "N": 1024, "K": 1024}

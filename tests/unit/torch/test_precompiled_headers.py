@@ -58,6 +58,7 @@ def _code(ir: str) -> list[str]:
     return [line for line in lines if not line.startswith(("!", "source_filename", "; ModuleID"))]
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_code_is_the_same_with_precompiled_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clang.find()
