@@ -230,6 +230,21 @@ def test_a_made_graph_is_symmetric_and_sorted(tmp_path: Path) -> None:
     assert len(pairs) == edges and all(a != b and pairs[b, a] == w for (a, b), w in pairs.items())
 
 
+def test_made_distances_are_shortest(tmp_path: Path) -> None:
+    hecbench_data.roads(tmp_path / "roads")
+    hecbench_data.road_distances(tmp_path / "distances")
+    nodes, edges, source, *rest = map(int, (tmp_path / "roads").read_text().split())
+    first, ends = np.array(rest[: 2 * nodes]).reshape(-1, 2), np.array(rest[2 * nodes :]).reshape(-1, 2)
+    distance = np.loadtxt(tmp_path / "distances", skiprows=1, dtype=int)[:, 1]
+    starts = np.repeat(np.arange(nodes), first[:, 1])
+    reached = distance[starts] + ends[:, 1]
+    assert len(ends) == edges and distance[source] == 0 and (distance[ends[:, 0]] <= reached).all()
+    best = np.full(nodes, 1 << 30)
+    np.minimum.at(best, ends[:, 0], reached)
+    best[source] = 0
+    assert (best == distance).all()
+
+
 def test_maximal_matches_are_found_again(tmp_path: Path) -> None:
     folder, data = tmp_path / "cuda" / "mummergpu", tmp_path / "data" / "mummergpu"
     folder.mkdir(parents=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import heapq
 import struct
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -163,6 +166,175 @@ def obstacles(path: Path) -> None:
     path.write_text("\n".join([*walls, *(f"{x} {y} 1" for x in range(56, 72) for y in range(56, 72))]) + "\n")
 
 
+def pixmap(width: int, height: int) -> Maker:
+    """Binary PPM."""
+
+    def make(path: Path) -> None:
+        y, x = np.mgrid[0:height, 0:width]
+        channels = [127 + 100 * np.sin(x / (9 + 5 * c)) * np.cos(y / (17 - 3 * c)) for c in range(3)]
+        head = f"P6\n{width} {height}\n255\n".encode()
+        path.write_bytes(head + np.stack(channels, -1).astype(np.uint8).tobytes())
+
+    return make
+
+
+def bright_image(path: Path) -> None:
+    """tonemapping: width and height, then four values of each pixel, as text."""
+    y, x = np.mgrid[0:64, 0:64]
+    pixels = np.stack([np.exp(3 * np.sin(x / (5 + c)) * np.cos(y / 9)) for c in range(4)], -1)
+    path.write_text("64 64\n" + "\n".join(f"{value:.5f}" for value in pixels.ravel()) + "\n")
+
+
+def edges_of_both_ends(path: Path) -> None:
+    """lanczos: each edge in both directions, a pair a line; 20000 nodes, clustered."""
+    rng = _rng("lanczos")
+    near = rng.integers(0, 20000, 100_000)
+    pairs = np.stack([near, (near + rng.geometric(0.02, 100_000)) % 20000], axis=1)
+    pairs = np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
+    np.savetxt(path, pairs, fmt="%d")
+
+
+CENTRES = np.array([[1.0, 2.0, 3.0], [20.0, 5.0, -7.0], [-15.0, 18.0, 9.0]])
+
+
+def clustered_points(path: Path) -> None:
+    """meanshift: 10000 points in three clusters."""
+    rng = _rng("meanshift")
+    np.savetxt(path, CENTRES[np.arange(10000) % 3] + rng.normal(size=(10000, 3)), fmt="%.5f", delimiter=",")
+
+
+def cluster_centres(path: Path) -> None:
+    np.savetxt(path, CENTRES, fmt="%.5f", delimiter=",")
+
+
+def scanner_samples(path: Path) -> None:
+    """mriQ: the numbers of samples and of points, then places and phases, raw f32."""
+    samples, points = 512, 4096
+    rng = _rng("mri")
+    arrays = [rng.uniform(-0.5, 0.5, size) for size in (samples,) * 3 + (points,) * 3 + (samples,) * 2]
+    sizes = np.array([samples, points], np.int32)
+    path.write_bytes(sizes.tobytes() + np.concatenate(arrays).astype(np.float32).tobytes())
+
+
+def random_bytes(count: int, values: int = 256) -> Maker:
+    def make(path: Path) -> None:
+        path.write_bytes(_rng(path.name).integers(0, values, count).astype(np.uint8).tobytes())
+
+    return make
+
+
+def smooth_field(path: Path) -> None:
+    """lzss: small whole numbers that repeat, 256 KiB."""
+    y, x = np.mgrid[0:256, 0:256]
+    path.write_bytes((np.round(3 * np.sin(x / 20) * np.cos(y / 15)) + 8).astype(np.uint32).tobytes())
+
+
+def bases(count: int) -> np.ndarray:
+    return np.frombuffer(b"ACGT", np.uint8)[_rng("bases").integers(0, 4, count)]
+
+
+def genome(path: Path) -> None:
+    path.write_bytes(bases(100_000).tobytes())
+
+
+def reads_and_references(path: Path) -> None:
+    """snake: 30000 pairs of 100 letters, the second with 0 to 9 letters replaced."""
+    rng, letters = _rng("reads"), bases(3_000_000).reshape(30000, 100)
+    changed = letters.copy()
+    for row, count in enumerate(rng.integers(0, 10, 30000)):
+        changed[row, rng.integers(0, 100, count)] = ord("A")
+    pairs = zip(letters, changed, strict=True)
+    path.write_bytes(b"".join(a.tobytes() + b"\t" + b.tobytes() + b"\n" for a, b in pairs))
+
+
+def words(path: Path) -> None:
+    """A hundred thousand words of a few hundred, some far more frequent."""
+    names = [f"w{i:x}" for i in range(400)] + ["clEnqueueNDRangeKernel"]
+    chosen = np.minimum(_rng("words").geometric(0.02, 100_000), len(names)) - 1
+    path.write_text(" ".join(names[i] if i % 97 else names[-1] for i in chosen.tolist()))
+
+
+def small_matrices(path: Path) -> None:
+    """svd3x3: how many, then nine elements of each."""
+    rows = _rng("svd").normal(size=(20000, 9))
+    path.write_text("20000\n" + "\n".join(" ".join(f"{v:.6f}" for v in row) for row in rows.tolist()) + "\n")
+
+
+def sky(path: Path) -> None:
+    """tpacf: right ascension and declination of 500 points, degrees."""
+    rng = _rng(path.name)
+    height = np.degrees(np.arcsin(rng.uniform(-1, 1, 500)))
+    np.savetxt(path, np.stack([rng.uniform(0, 360, 500), height], axis=1), fmt="%.6f")
+
+
+def nets(path: Path) -> None:
+    """rsmt: a grid of 64 x 64 tiles, then 2000 nets of 2 to 12 pins, as the ISPD 2008 contest writes them."""
+    rng = _rng("nets")
+    head = ["grid 64 64 2", "vertical capacity 0 80", "horizontal capacity 80 0", "minimum width 1 1"]
+    head += ["minimum spacing 0 0", "via spacing 0 0", "0 0 10 10", "", "num net 2000"]
+    rows = []
+    for net, pins in enumerate(rng.integers(2, 13, 2000).tolist()):
+        rows.append(f"n{net} {net} {pins} 1")
+        rows += [f"{x} {y} 1" for x, y in rng.integers(0, 640, (pins, 2)).tolist()]
+    path.write_text("\n".join([*head, *rows]) + "\n")
+
+
+def _roads() -> list[list[tuple[int, int]]]:
+    """Neighbours and lengths of a grid of 100 x 100 crossings."""
+    rng, side = _rng("roads"), 100
+    out: list[list[tuple[int, int]]] = [[] for _ in range(side * side)]
+    for a in range(side * side):
+        for b in ([a + 1] if a % side < side - 1 else []) + ([a + side] if a < side * (side - 1) else []):
+            length = int(rng.integers(1, 100))
+            out[a].append((b, length))
+            out[b].append((a, length))
+    return out
+
+
+def roads(path: Path) -> None:
+    """sssp: numbers of nodes and edges, the source, first edge and edges of each node, then ends and lengths."""
+    out = _roads()
+    first = np.cumsum([0] + [len(edges) for edges in out]).tolist()
+    rows = [f"{first[node]} {len(edges)}" for node, edges in enumerate(out)]
+    rows += [f"{end} {length}" for edges in out for end, length in edges]
+    path.write_text("\n".join([f"{len(out)} {first[-1]}", "0", *rows]) + "\n")
+
+
+def road_distances(path: Path) -> None:
+    """sssp: what it compares with: the number of nodes, then each node and its distance from the source."""
+    out = _roads()
+    distance, waiting = {}, [(0, 0)]
+    while waiting:
+        length, node = heapq.heappop(waiting)
+        if node not in distance:
+            distance[node] = length
+            for end, more in out[node]:
+                heapq.heappush(waiting, (length + more, end))
+    path.write_text("\n".join([str(len(out)), *(f"{node} {distance[node]}" for node in range(len(out)))]) + "\n")
+
+
+def unpacked(archive: str) -> Maker:
+    """The file of the same name that the checkout keeps in an archive beside it, or compressed."""
+
+    def make(path: Path) -> None:
+        packed = path.with_name(archive)
+        if archive.endswith(".bz2"):
+            path.write_bytes(bz2.decompress(packed.read_bytes()))
+            return
+        with tarfile.open(packed) as files:
+            member = next(one for one in files.getmembers() if Path(one.name).name == path.name)
+            path.write_bytes(files.extractfile(member).read())
+
+    return make
+
+
+def lidar(path: Path) -> None:
+    """voxelization: points of x, y, z, intensity and time, raw f32."""
+    rng = _rng("lidar")
+    low, high = [-50, -50, -4, 0, 0], [50, 50, 2, 1, 0.5]
+    path.write_bytes(rng.uniform(low, high, (20000, 5)).astype(np.float32).tobytes())
+
+
 INPUTS: dict[str, dict[str, Maker]] = {
     "aes": {"../urng-sycl/URNG_Input.bmp": bitmap(512, 512)},
     "b+tree": {
@@ -198,4 +370,32 @@ INPUTS: dict[str, dict[str, Maker]] = {
         "../data/hotspot3D/power_512x8": rodinia_data.MAKERS["hotspot3D/power_512x8"],
         "../data/hotspot3D/temp_512x8": rodinia_data.MAKERS["hotspot3D/temp_512x8"],
     },
+    "kmeans": {"../data/kmeans/kdd_cup": rodinia_data.kmeans_points(20_000)},
+    "lanczos": {"data/social-large-800k.txt": edges_of_both_ends},
+    "leukocyte": {"../data/leukocyte/testfile.avi": rodinia_data.MAKERS["leukocyte/testfile.avi"]},
+    "lzss": {"QCLOUDf48.bin.f32.errctrl.1e-3": smooth_field},
+    "mcpr": {"alphas.csv": unpacked("alphas.csv.bz2")},
+    "meanshift": {"dataset/data.csv": clustered_points, "dataset/centroids.csv": cluster_centres},
+    "medianfilter": {"../medianfilter-sycl/data/SierrasRGB.ppm": pixmap(320, 200)},
+    "mriQ": {"datasets/128x128x128/input/128x128x128.bin": scanner_samples},
+    "nn": {f"../data/nn/cane4_{i}.db": rodinia_data.MAKERS[f"nn/cane4_{i}.db"] for i in range(4)},
+    "permutate": {"test_data/truerand_1bit.bin": random_bytes(1_000_000, 2)},
+    "recursiveGaussian": {"StoneRGB.ppm": pixmap(256, 256)},
+    "rsmt": {"newblue7.kraftwerk70.3d.80.20.82.m8.gr": nets},
+    "sa": {"genome.txt": genome},
+    "sad": {"coins.bmp": bitmap(320, 240), "coin.bmp": bitmap(32, 32)},
+    "snake": {"Datasets/ERR240727_1_E2_30000Pairs.txt": reads_and_references},
+    "sobel": {"../sobel-sycl/SobelFilter_Input.bmp": bitmap(256, 256)},
+    "sptrsv": {"../sptrsv-sycl/lp1.mtx": unpacked("lp1.mtx.tgz")},
+    "ss": {"../ss-sycl/StringSearch_Input.txt": words},
+    "sssp": {"input/NYR_input.dat": roads, "output/NYR_bfs.out": road_distances},
+    "svd3x3": {"Dataset_1M.txt": small_matrices},
+    "tonemapping": {"../tonemapping-sycl/input.hdr": bright_image},
+    "tpacf": {
+        "data/small/Datapnts.1": sky,
+        **{f"data/small/Randompnts.{i}": sky for i in range(1, 5)},
+    },
+    "urng": {"../urng-sycl/URNG_Input.bmp": bitmap(256, 256)},
+    "voxelization": {"data/test/points.bin": lidar},
+    "word2vec": {"text8": words},
 }
