@@ -5,6 +5,7 @@ come out.
 ; expect: TEXT                 a line of the result contains TEXT; expectations match in order
 ; never: TEXT                  no line of the result contains TEXT
 ; count: N TEXT                exactly N lines contain TEXT
+; declines: REASON (DETAIL)    a pass says so
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 from threadloom.cuda.lower.pipeline import PASSES
 from threadloom.cuda.optimize.pipeline import PASSES as OPTIMIZATIONS
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
+from threadloom.par.passes import collected_declines
 from threadloom.par.text import parse, print_module
 
 FOLDERS = ("cuda_lower", "cuda_optimize", "cuda_vectorize")
@@ -33,9 +35,12 @@ def _directives(source: str, kind: str) -> list[str]:
 def test_lowering_file(path: Path) -> None:
     source = path.read_text()
     module = parse(source, str(path))
-    for name in ", ".join(_directives(source, "passes")).split(", "):
-        module = BY_NAME[name].apply(module)
-    text = print_module(module)
+    with collected_declines() as declined:
+        for name in ", ".join(_directives(source, "passes")).split(", "):
+            module = BY_NAME[name].apply(module)
+    for wanted in _directives(source, "declines"):
+        assert wanted in (said := {f"{one.reason} ({one.detail})" for one in declined}), said
+    text = print_module(module, True)
     assert parse(text) == module
     lines = [line.strip() for line in text.splitlines()]
     place = 0

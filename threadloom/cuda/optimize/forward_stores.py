@@ -10,7 +10,8 @@ A load takes the value of an earlier store of the same thread to the same addres
 there: no access of the own thread that may overlap, and, where a barrier lies between, no conflicting access of another
 thread (conflicts.py: the hole for the own thread makes tile[ty][tx] private). Without a barrier between, another
 thread's write would be a race. A store is dead if a later store of the same block of code overwrites it and nothing
-between may read it. Both operations stand in the same region. Volatile and atomic accesses stay.
+between may read it. Both operations stand in the same region. Volatile and atomic accesses stay. Declines, with the line
+of the other access, where only a conflict stands in the way.
 Source: PPoPP'23, section 3.1.1 (mem2reg over barriers).
 """
 
@@ -27,7 +28,7 @@ from threadloom.cuda.optimize.conflicts import threads_conflict
 from threadloom.cuda.optimize.eliminate_barriers import Facts
 from threadloom.cuda.optimize.neighbourhood import Guard, Seen, leaves_with_guards, values_defined_in
 from threadloom.par.ops import Barrier, Block, For, Function, Leaf, Level, Module, Op, Operand, Parallel, While
-from threadloom.par.passes import map_functions
+from threadloom.par.passes import decline, map_functions
 from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import with_regions
 
@@ -94,9 +95,13 @@ class _Forwarding:
         between: list[Op] = []
         for op in reversed(ops):
             if _plain(op, "store") and self._same_place(self._access(op), target):
-                if op.operands[0].type != load.result.type or self._overwritten(between, load, target, guards):
-                    return None
-                return op.operands[0]
+                if op.operands[0].type != load.result.type:
+                    decline("load not forwarded", f"the store{_line(op)} is of another type", load.loc)
+                elif self._overwritten(between, load, target, guards):
+                    decline("load not forwarded", f"something may write there after the store{_line(op)}", load.loc)
+                else:
+                    return op.operands[0]
+                return None
             if any(orders_memory(inner) for inner in walk((op,))):
                 return None
             between.append(op)
@@ -116,7 +121,10 @@ class _Forwarding:
         between: list[Op] = []
         for op in ops[1:]:
             if _plain(op, "store") and self._same_place(self._access(op), target):
-                return not (_waits(between) and self._others_touch(between, store, target, guards, writes_only=False))
+                if _waits(between) and self._others_touch(between, store, target, guards, writes_only=False):
+                    decline("store not dead", f"another thread may look before the store{_line(op)}", store.loc)
+                    return False
+                return True
             if self._own_touches((op,), target, writes_only=False) or any(orders_memory(one) for one in walk((op,))):
                 return False
             between.append(op)
@@ -186,6 +194,10 @@ class _Forwarding:
 def _waits(ops: Sequence[Op]) -> bool:
     """Threads meet somewhere in `ops`: at a barrier, or in a warp."""
     return any(isinstance(op, Barrier) or collective_scope(op) for op in walk(ops))
+
+
+def _line(op: Op) -> str:
+    return f" of line {op.loc.line}" if op.loc is not None else ""
 
 
 def _plain(op: Op, opcode: str) -> bool:

@@ -10,6 +10,7 @@ would otherwise gather and scatter them in every iteration. What a loop only rea
 writes, is loaded in front of it, too. Needs: the address is the same in all iterations, its accesses stand at the top
 of the loop's body, and no other access of the loop may touch it (other roots, or another offset from the same address).
 Where the loop may run no iteration at all, the element is touched only if a store at the same address came before it.
+Declines there, and where another access of the loop may touch the element.
 Source: scalar promotion in loops (Sastry and Ju); not in the paper.
 """
 
@@ -40,7 +41,7 @@ from threadloom.par.ops import (
     While,
     Yield,
 )
-from threadloom.par.passes import through_functions
+from threadloom.par.passes import decline, through_functions
 from threadloom.par.result_types import size_bytes, struct_layout
 from threadloom.par.walk import arguments, results, with_regions
 
@@ -100,7 +101,10 @@ class CarryAccumulators:
         chosen = facts.accumulators()[: self.most]
         if not _runs_once(loop):
             stored = [facts.address(op.operands[1]) for op in before if isinstance(op, Leaf) and op.opcode == "store"]
-            chosen = [one for one in chosen if facts.address(one[0].operands[1]) in stored]
+            unsure = [one for one in chosen if facts.address(one[0].operands[1]) not in stored]
+            for members in unsure:
+                decline("element stays in memory", "its loop may run no iteration", members[0].loc)
+            chosen = [one for one in chosen if one not in unsure]
         loads = facts.constant_loads(chosen) if _runs_once(loop) else []
         if not chosen and not loads:
             return None
@@ -133,7 +137,9 @@ class _Facts:
                 continue
             seen.append(address)
             members = self._members(access, address, at_top)
-            if members is not None and any(member.opcode == "load" for member in members):
+            if members is None:
+                decline("element stays in memory", "another access of its loop may touch it", access.op.loc)
+            elif any(member.opcode == "load" for member in members):
                 found.append(tuple(sorted(members, key=lambda op: op.opcode != "store")))
         return found
 
