@@ -10,8 +10,8 @@ A load takes the value of an earlier store of the same thread to the same addres
 there: no access of the own thread that may overlap, and, where a barrier lies between, no conflicting access of another
 thread (conflicts.py: the hole for the own thread makes tile[ty][tx] private). Without a barrier between, another
 thread's write would be a race. A store is dead if a later store of the same block of code overwrites it and nothing
-between may read it. Both operations stand in the same region. Volatile and atomic accesses stay. Declines, with the line
-of the other access, where only a conflict stands in the way.
+between may read it. Both operations stand in the same region. Volatile and atomic accesses stay. Declines where only a
+conflict stands in the way, with the line of the other access.
 Source: PPoPP'23, section 3.1.1 (mem2reg over barriers).
 """
 
