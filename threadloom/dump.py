@@ -31,6 +31,7 @@ from threadloom.whole_file import write_whole
 if TYPE_CHECKING:
     import numpy as np
 
+    from threadloom.cli.inputs import Problem
     from threadloom.lang.bind import Call
     from threadloom.machine.model import Device
     from threadloom.par.ops import Module
@@ -166,7 +167,7 @@ def _in_parts(program: SProgram) -> str:
     return "" if program.combine is None else f" in {program.partition.splits} parts"
 
 
-def extents_to_plan(call: Call) -> dict[str, int]:
+def extents_to_plan(call: Call | Problem) -> dict[str, int]:
     """The extents to plan for: nothing is planned for an empty dimension."""
     return {name: max(1, extent) for name, extent in call.dims.items()}
 

@@ -22,7 +22,10 @@ from threadloom.sched.search import plan
 from threadloom.tile.ops import Access
 
 if TYPE_CHECKING:
+    from threadloom.cli.inputs import Problem
     from threadloom.lang.bind import Call
+    from threadloom.machine.model import Device
+    from threadloom.targets.cuda.compile import CudaKernel
     from threadloom.task.ops import TaskGraph
     from threadloom.tile.ops import Kernel
 
@@ -30,20 +33,18 @@ BAD_STAGE = slug("bad-stage", "an edited stage of a dump is not valid at its own
 NOT_A_STAGE = slug("not-a-stage", "a file to run from is no stage of a dump")
 
 
-def runner(path: Path, call: Call) -> Callable[[], None]:
-    """A function that fills the outputs of `call`, compiled from the text of `path`."""
+PLANS = (".tile", ".task", ".sprog")  # stages that no target has seen yet
+
+
+def runner(path: Path, call: Call, on_gpu: bool = False) -> Callable[[], None]:
+    """A function that fills the outputs of `call`, compiled from the text of `path`. `on_gpu`: of `PLANS`, the GPU's
+    code, which runs on copies on GPU 0 (as a .cu always does)."""
     text = _read(path)
     match path.suffix:
-        case ".tile":
-            from threadloom.tile.text import parse_text
-
-            kernel = parse_text(text, str(path))
-            _check_kernel(path, kernel, call)
-            return _from_program(_planned(kernel, call), call)
-        case ".task":
-            return _from_program(_planned_graphs(_graphs(path, call), call), call)
-        case ".sprog":
-            return _from_program(_read_program(path, text, call), call)
+        case ".tile" | ".task" | ".sprog" if on_gpu:
+            return _on_gpu(path, call)
+        case ".tile" | ".task" | ".sprog":
+            return _running(program_of(path, call, device("cpu"))[1], call, {})
         case ".par":
             _check_made_for(path, text, call)
             return _from_llvm(_llvm_of_par(path, text), call, path)
@@ -70,6 +71,32 @@ def runner(path: Path, call: Call) -> Callable[[], None]:
     )
 
 
+def program_of(path: Path, call: Call | Problem, machine: Device) -> tuple[Kernel, SProgram]:
+    """The plan that a .tile, .task or .sprog leads to, and the kernel that it is of. The first two are planned for
+    `machine`; a .sprog is of the device that it names, which must be of the same architecture unless a CPU runs it."""
+    match path.suffix:
+        case ".tile":
+            from threadloom.tile.text import parse_text
+
+            kernel = parse_text(_read(path), str(path))
+            _check_kernel(path, kernel, call)
+            return kernel, _planned(kernel, call, machine)
+        case ".task":
+            return call.kernel, _planned_graphs(_graphs(path, call), call, machine)
+        case ".sprog":
+            program = _read_program(path, _read(path), call)
+            if machine.arch not in ("cpu", device(program.device).arch):
+                raise CompileError(
+                    BAD_STAGE,
+                    f"{path.name} is a plan for {program.device}, which is no {machine.arch}",
+                    try_=f"the .task beside it, or loom dump ... --device {machine.name}",
+                )
+            return call.kernel, program
+    raise CompileError(
+        NOT_A_STAGE, f"{path.name} comes after planning", why="the ending says the level", try_=", ".join(PLANS)
+    )
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -77,13 +104,13 @@ def _read(path: Path) -> str:
         raise CompileError(NOT_A_STAGE, f"{path.name} is not text") from None
 
 
-def _check_kernel(path: Path, kernel: Kernel, call: Call) -> None:
+def _check_kernel(path: Path, kernel: Kernel, call: Call | Problem) -> None:
     """An edited kernel computes with the call's arguments."""
     if (kernel.tensors, kernel.scalars) != (call.kernel.tensors, call.kernel.scalars):
         raise _other_parameters(path, kernel, call)
 
 
-def _other_parameters(path: Path, kernel: Kernel, call: Call) -> CompileError:
+def _other_parameters(path: Path, kernel: Kernel, call: Call | Problem) -> CompileError:
     mine = {p.name: p for p in (*call.kernel.tensors, *call.kernel.scalars)}
     types = [
         f"{p.name} is {p.dtype.name} in it, and {mine[p.name].dtype.name} here"
@@ -112,8 +139,8 @@ def _check_made_for(path: Path, text: str, call: Call) -> None:
         )
 
 
-def _planned(source: Kernel | TaskGraph, call: Call, splits: bool = True) -> SProgram:
-    return plan(source, extents_to_plan(call), device("cpu"), splits=splits).best
+def _planned(source: Kernel | TaskGraph, call: Call | Problem, machine: Device, splits: bool = True) -> SProgram:
+    return plan(source, extents_to_plan(call), machine, splits=splits).best
 
 
 def _plan_beside(path: Path) -> Path:
@@ -126,7 +153,7 @@ def _plan_beside(path: Path) -> Path:
     )  # fmt: skip
 
 
-def _read_program(path: Path, text: str, call: Call) -> SProgram:
+def _read_program(path: Path, text: str, call: Call | Problem) -> SProgram:
     """The edited plan; refused where the checker cannot prove it."""
     from threadloom.sched.check import refuse_unproved
     from threadloom.sched.text import parse
@@ -156,7 +183,7 @@ def _foreign(text: str, graph: TaskGraph) -> str:
     return next((f"sTask {task}" for task in issued if task not in known), "")
 
 
-def _graphs(path: Path, call: Call) -> tuple[TaskGraph, ...]:
+def _graphs(path: Path, call: Call | Problem) -> tuple[TaskGraph, ...]:
     """The graph of `path`; or that of the parts of a split reduction and that of their combination, one of them being
     `path` and the other one beside it."""
     from threadloom.task.text import parse_graph
@@ -175,10 +202,10 @@ def _graphs(path: Path, call: Call) -> tuple[TaskGraph, ...]:
     return graphs
 
 
-def _planned_graphs(graphs: tuple[TaskGraph, ...], call: Call) -> SProgram:
+def _planned_graphs(graphs: tuple[TaskGraph, ...], call: Call | Problem, machine: Device) -> SProgram:
     from dataclasses import replace
 
-    first, *rest = (_planned(g, call) for g in graphs)
+    first, *rest = (_planned(g, call, machine) for g in graphs)
     if not rest:
         return first
     count = next(t.dims[0] for t in graphs[0].kernel.tensors if t.access is Access.OUT)
@@ -242,17 +269,13 @@ object_for_host(sys.stdin.read())
 """
 
 
-def _from_program(program: SProgram, call: Call) -> Callable[[], None]:
-    return _running(program, call, {})
-
-
 def _from_llvm(text: str, call: Call, path: Path) -> Callable[[], None]:
     """`path`, whose text it is, says which of two programs is meant, and has the plan of both beside it."""
     if IN_PARTS.search(_read(path).partition("\n")[0].strip("; /*")):
         plan_file = _plan_beside(path)
         program = _read_program(plan_file, _read(plan_file), call)
     else:
-        program = _planned(call.kernel, call, splits=False)
+        program = _planned(call.kernel, call, device("cpu"), splits=False)
     number = int(program.combine is not None and COMBINE in path.name)
     return _running(program, call, {number: text})
 
@@ -282,13 +305,22 @@ def _running(program: SProgram, call: Call, texts: Mapping[int, str]) -> Callabl
     return run
 
 
+def _on_gpu(path: Path, call: Call) -> Callable[[], None]:
+    """The code of an edited stage that is planned for GPU 0."""
+    from threadloom.targets.cuda.compile import compile_program
+    from threadloom.targets.cuda.launch import model_of
+    from threadloom.targets.cuda.time_plan import packed_facts
+
+    _, program = program_of(path, call, model_of(0))
+    return _launching(compile_program(program, packed_facts(call.kernel, call.dims), dict(call.dims)), call)
+
+
 def _from_cuda(path: Path, text: str, call: Call) -> Callable[[], None]:
-    """The edited CUDA C++, launched on GPU 0 as the plan beside it says; outputs are copied to the call's arrays."""
+    """The edited CUDA C++, launched on GPU 0 as the plan beside it says."""
     from dataclasses import replace
 
     from threadloom.targets.cuda import nvrtc
     from threadloom.targets.cuda.compile import compile_program
-    from threadloom.targets.cuda.launch_copies import OnGpu
     from threadloom.targets.cuda.time_plan import packed_facts
 
     plan_file = _plan_beside(path)
@@ -300,6 +332,13 @@ def _from_cuda(path: Path, text: str, call: Call) -> Callable[[], None]:
         edited.cubin = nvrtc.compile_source(text, edited.source.arch, path.name)
     except InternalError as error:  # a person wrote it
         raise CompileError(BAD_STAGE, f"NVRTC refuses {path.name}: {str(error).partition(chr(10))[2]}") from None
+    return _launching(kernel, call)
+
+
+def _launching(kernel: CudaKernel, call: Call) -> Callable[[], None]:
+    """Launches on copies of the call's arrays; outputs are copied back."""
+    from threadloom.targets.cuda.launch_copies import OnGpu
+
     on_gpu = OnGpu(call)
 
     def run() -> None:

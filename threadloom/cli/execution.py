@@ -16,7 +16,7 @@ from threadloom.comparison import Comparison, compare
 from threadloom.dtypes import u4
 from threadloom.errors import CompileError
 from threadloom.lang.bind import Call
-from threadloom.run_stage import NOT_A_STAGE
+from threadloom.run_stage import NOT_A_STAGE, PLANS
 from threadloom.run_stage import runner as stage_runner
 from threadloom.sched.ops import SProgram
 from threadloom.sched.timeline_text import duration
@@ -60,7 +60,7 @@ def execute(
     began = time.perf_counter()
     program = None
     if device == "cpu" or stage is not None:
-        runner = _runner(chosen, inputs, stage)
+        runner = _runner(chosen, inputs, stage, device == "gpu")
         results = runner()
         first_seconds = time.perf_counter() - began
         seconds = _best_seconds(runner, repeat)
@@ -74,15 +74,15 @@ def execute(
 
 
 def device_for(stage: Path, device: str) -> str:
-    """Where a stage runs when `device` is asked for: a .cu on the GPU always, what comes before it on the CPU."""
+    """Where a stage runs when `device` is asked for: a .cu on the GPU always, code for the CPU there."""
     if stage.suffix == ".cu":
         return "gpu"
-    if device == "gpu":
+    if device == "gpu" and stage.suffix not in PLANS:
         raise CompileError(
             NOT_A_STAGE,
             f"{stage.name} cannot be run on a GPU",
-            why="only CUDA C++ can; the stages before it are compiled for the CPU",
-            try_="--from the .cu of a dump for a GPU, or leave out --device gpu",
+            why="it is code for the CPU",
+            try_=f"{', '.join(PLANS)} or .cu of a dump for a GPU, or leave out --device gpu",
         )
     return device
 
@@ -118,12 +118,14 @@ def compare_with(
     return compare(call.kernel, call.dims, results, reference)
 
 
-def _runner(chosen: Chosen, inputs: Mapping[str, object], stage: Path | None) -> Callable[[], dict[str, np.ndarray]]:
+def _runner(
+    chosen: Chosen, inputs: Mapping[str, object], stage: Path | None, on_gpu: bool
+) -> Callable[[], dict[str, np.ndarray]]:
     """A call that reuses its outputs, so that timing does not measure the allocation of pages."""
     call = bound_call(chosen, inputs)
     outputs = {t.name: call.arrays[t.name] for t in call.kernel.tensors if t.access is not Access.IN}
     if stage is not None:
-        fill = stage_runner(stage, call)
+        fill = stage_runner(stage, call, on_gpu)
         return lambda: (fill(), outputs)[1]
     return lambda: (chosen.kernel(**inputs, **outputs), outputs)[1]
 

@@ -1,8 +1,8 @@
 """Run a kernel on random data and compare the result with float64.
 
 The reference is the file's own function `reference`, or else the kernel's definition run in float64. `--from FILE` runs
-an edited stage of `loom dump` in place of the compiled kernel: CUDA C++ on the GPU, any other on the CPU.
-`--device gpu` runs on copies on the first GPU.
+an edited stage of `loom dump` in place of the compiled kernel: CUDA C++ on the GPU, any other on the CPU, or, of
+.tile, .task and .sprog, with `--device gpu` what they become there. `--device gpu` runs on copies on the first GPU.
 """
 
 from __future__ import annotations
