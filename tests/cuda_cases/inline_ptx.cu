@@ -39,6 +39,28 @@ __global__ void kernel(unsigned* u, unsigned long long* l, float* f, const unsig
   asm volatile("membar.gl;");
 }
 
+/* Pairs and fours; shifts whose count is clamped, with a third operand. */
+__global__ void wide(unsigned* out, const unsigned* in) {
+  unsigned t = threadIdx.x, a, b, c, d, shifted, wrapped;
+  asm volatile("ld.cg.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(in + 4 * t));
+  asm("vshr.u32.u32.u32.clamp.add %0, %1, %2, %3;" : "=r"(shifted) : "r"(a), "r"(8 * t), "r"(b));
+  asm("vshr.u32.u32.u32.wrap.min %0, %1, %2, %3;" : "=r"(wrapped) : "r"(a), "r"(8 * t), "r"(b));
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(out + 4 * t), "r"(c + d), "r"(shifted) : "memory");
+  asm volatile("st.global.v2.u32 [%0+8], {%1, %2};" ::"l"(out + 4 * t), "r"(wrapped), "r"(7u) : "memory");
+}
+static void check_wide(const unsigned* device_in, const std::vector<unsigned>& in) {
+  unsigned* out;
+  CUDA(cudaMalloc(&out, 64 * sizeof *out));
+  wide<<<1, 16>>>(out, device_in);
+  auto got = to_host(out, 64);
+  for (unsigned t = 0; t < 16; ++t) {
+    const unsigned* x = &in[4 * t];
+    unsigned shifted = 8 * t > 31 ? 0 : x[0] >> 8 * t, wrapped = x[0] >> (8 * t & 31);
+    EXPECT(got[4 * t] == x[2] + x[3] && got[4 * t + 1] == shifted + x[1], "pair %u", t);
+    EXPECT(got[4 * t + 2] == (wrapped < x[1] ? wrapped : x[1]) && got[4 * t + 3] == 7, "wrapped %u", t);
+  }
+}
+
 int main() {
   std::vector<unsigned> in(64);
   for (int t = 0; t < 64; ++t) in[t] = 2654435761u * (t + 1);
@@ -49,6 +71,7 @@ int main() {
   CUDA(cudaMalloc(&l, 64 * sizeof *l));
   CUDA(cudaMalloc(&f, 128 * sizeof *f));
   kernel<<<1, 64>>>(u, l, f, device_in);
+  check_wide(device_in, in);
   auto hu = to_host(u, 512);
   auto hl = to_host(l, 64);
   auto hf = to_host(f, 128);

@@ -9,8 +9,10 @@ from threadloom.par.constants import const
 from threadloom.par.ops import (
     F64,
     I1,
+    I8,
     I32,
     I64,
+    PTR,
     Attrs,
     Const,
     Float,
@@ -239,24 +241,37 @@ def _lop3(t: Translator, modifiers: list[str], operands: list[str]) -> None:
     t.define(operands[0], result)
 
 
+def _parts(t: Translator, registers: list[str], address: str, step_bytes: int) -> list[tuple[str, Operand]]:
+    """Each register of `{a, b}` (or the only one) and the address of its element."""
+    base = t.address(address)
+    names = [name.strip("{ }") for name in registers]
+    return [(names[0], base)] + [
+        (name, t.emit("getelementptr", (base, const(I64, i * step_bytes)), PTR, Attrs(("inbounds",), source_type=I8)))
+        for i, name in enumerate(names[1:], 1)
+    ]
+
+
 def _ld(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """`ld.global.u32 a, [p]` and `ld.global.v2.u32 {a, b}, [p]`."""
     type_, signed = _type_of(t, modifiers)
-    if any("{" in operand for operand in operands):
-        raise t.fail("a vector load")
     volatile = bool({"volatile", "relaxed", "acquire", "cv"} & set(modifiers))
-    loaded = t.emit("load", (t.address(operands[1]),), type_, Attrs(align_bytes=size_bytes(type_), volatile=volatile))
-    wide = t.registers[operands[0]].type if operands[0] in t.registers else type_
-    t.define(operands[0], t.resized(loaded, wide, signed) if isinstance(wide, Int) else loaded)
+    attrs = Attrs(align_bytes=size_bytes(type_), volatile=volatile)
+    loaded = [
+        (name, t.emit("load", (place,), type_, attrs))
+        for name, place in _parts(t, operands[:-1], operands[-1], size_bytes(type_))
+    ]
+    for name, value in loaded:
+        wide = t.registers[name].type if name in t.registers else type_
+        t.define(name, t.resized(value, wide, signed) if isinstance(wide, Int) else value)
 
 
 def _st(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """`st.global.u32 [p], a` and `st.global.v2.u32 [p], {a, b}`."""
     type_, _ = _type_of(t, modifiers)
-    if any("{" in operand for operand in operands):
-        raise t.fail("a vector store")
     volatile = bool({"volatile", "relaxed", "release", "wt"} & set(modifiers))
-    value = t.value(operands[1], type_)
     attrs = Attrs(align_bytes=size_bytes(type_), volatile=volatile)
-    t.effect("store", (value, t.address(operands[0])), attrs)
+    for name, place in _parts(t, operands[1:], operands[0], size_bytes(type_)):
+        t.effect("store", (t.value(name, type_), place), attrs)
 
 
 def _cvt(t: Translator, modifiers: list[str], operands: list[str]) -> None:
@@ -322,6 +337,28 @@ def _vabsdiff4(t: Translator, modifiers: list[str], operands: list[str]) -> None
     t.define(operands[0], total)
 
 
+def _vshr(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """`vshr.u32.u32.u32.clamp.add d, a, b, c`: a shifted by b, which is 32 at most (`wrap`: its low bits), and c by the
+    last word if there is one."""
+    if modifiers[:3] != ["u32"] * 3 or modifiers[3] not in ("clamp", "wrap") or len(modifiers) > 5:
+        raise t.fail(f"vshr.{'.'.join(modifiers)}")
+    a, count = (t.value(operand, I32) for operand in operands[1:3])
+    low = t.emit("and", (count, const(I32, 31)), I32)
+    shifted: Operand = t.emit("lshr", (a, low), I32)
+    if modifiers[3] == "clamp":
+        shifted = t.select(t.compare("ugt", count, const(I32, 31)), const(I32, 0), shifted)
+    if len(modifiers) == 5:
+        third = t.value(operands[3], I32)
+        match modifiers[4]:
+            case "add":
+                shifted = t.emit("add", (shifted, third), I32)
+            case "min" | "max" as name:
+                shifted = t.call(f"llvm.u{name}.i32", (shifted, third), I32)
+            case other:
+                raise t.fail(f"vshr with {other}")
+    t.define(operands[0], shifted)
+
+
 HANDLERS: dict[str, Handler] = {
     "mov": _mov, "cvta": _cvta, "cvt": _cvt,
     "add": _arithmetic("add"), "sub": _arithmetic("sub"), "mul": _mul, "mad": _mad, "fma": _fma,
@@ -329,7 +366,7 @@ HANDLERS: dict[str, Handler] = {
     "not": _not, "neg": _neg, "abs": _abs,
     "min": _min_max("min"), "max": _min_max("max"), "shl": _shift("shl"), "shr": _shift("lshr"),
     "bfe": _bfe, "bfi": _bfi, "popc": _count("ctpop"), "clz": _count("ctlz"), "brev": _count("bitreverse"),
-    "lop3": _lop3, "vabsdiff4": _vabsdiff4,
+    "lop3": _lop3, "vabsdiff4": _vabsdiff4, "vshr": _vshr,
     "ex2": _float_function("exp2"), "lg2": _float_function("log2"), "sin": _float_function("sin"),
     "cos": _float_function("cos"), "sqrt": _float_function("sqrt"), "tanh": _float_function("tanh"), "rcp": _rcp,
     "rsqrt": _rsqrt, "ld": _ld, "ldu": _ld, "st": _st, "bar": _bar, "barrier": _bar, "membar": _fence, "fence": _fence,

@@ -35,6 +35,7 @@
 #include "atomics.h"
 #include "intrinsics.h"
 #include "simd.h"
+#include "dpx.h"
 #endif
 #include "runtime_api.h"
 #include "texture_types.h"
