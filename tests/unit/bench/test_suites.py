@@ -207,6 +207,9 @@ def test_what_a_run_is_and_which_programs_check_themselves(tmp_path: Path, monke
     problems = {"a": hecbench.Problem(("1 2", "cd src && ./other 3")), "e": hecbench.Problem(checks=False)}
     monkeypatch.setattr(hecbench, "_problems", lambda: problems)
     assert [p.runs for p in hecbench.programs(tmp_path)] == [("./main 1 2", "cd src && ./other 3"), ("./main 7",)]
+    says_failed = [Outcome(0, 1.0, 1.0, "the search failed to improve")]
+    assert hecbench._judge("e", tmp_path, says_failed)[0] == RAN
+    assert hecbench._judge("a", tmp_path, says_failed)[0] == WRONG
     monkeypatch.setattr(hecbench, "FIRST", 1)
     rows = [Row("a", PASS), Row("b", BUILD), Row("c", RAN), Row("d", PASS), Row("e", TIME)]
     text = hecbench.summary(rows, list("abcde"))

@@ -118,6 +118,8 @@ def _prepare(name: str, smaller: Edits, folder: Path) -> None:
 def _judge(name: str, folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
     """As the output says; programs that say something only when wrong, or print an error's size, as CHECKS says."""
     result, cause = judge_by_output(folder, outcomes)
+    if result in (PASS, WRONG) and all(one.good for one in outcomes) and not _problems().get(name, Problem()).checks:
+        return RAN, ""
     if result != RAN or name not in CHECKS:
         return result, cause
     wrong = CHECKS[name]("\n".join(outcome.output for outcome in outcomes))

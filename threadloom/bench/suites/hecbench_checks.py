@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 def silent(output: str) -> str:
     """It compares with a reference and prints only what differs: nothing."""
-    return next((line for line in output.splitlines() if re.search(r"(?i)\berror:|differ|assertion|failed", line)), "")
+    return next((line for line in output.splitlines() if re.search(r"(?i)\berror:|differ|not agree|assertion|failed", line)), "")
 
 
 _ERROR = re.compile(
