@@ -62,7 +62,9 @@ def run(args: argparse.Namespace, commit: str) -> int:
                 print(f"{one.name:15} " + (f"{one.ratio:.2f}x PoCL" if one.ratio else one.cause), flush=True)
                 if rounds:
                     times = {"ours_s": one.ours_s, "pocl_s": one.pocl_s}
-                    record["pocl"][one.name] = {"commit": commit, **times, "ratio": one.ratio, "cause": one.cause}
+                    record["pocl"][one.name] = {
+                        "commit": commit, **times, "ratio": one.ratio, "cause": one.cause, "build_log": one.build_log,
+                    }  # fmt: skip
         if "mcuda" in parts:
             programs = mcuda.build(scratch)
             record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else {}

@@ -23,6 +23,7 @@ from threadloom.bench.suites.rodinia_pairs import PAIRS
 _LIMITS = Limits(cpu_s=200)
 _OBSERVER = Path(__file__).with_name("opencl_kernels.c")
 _TIMING = "-I../util -DTIMING -lOpenCL -lm -o program"
+_DEVICE = "-p 0 -d 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +38,43 @@ class OpenClTwin:
 
 TWINS = (
     OpenClTwin("backprop", "backprop", f"g++ -O3 -w -fpermissive *.c backprop_ocl.cpp ../util/timing.c {_TIMING}",
-               "./program -n 262144 -p 0 -d 0"),
+               f"./program -n 262144 {_DEVICE}"),
+    OpenClTwin("bfs", "bfs", f"g++ -std=c++98 -O3 -w -fopenmp -fpermissive bfs.cpp timer.cc ../util/timing.c {_TIMING}",
+               f"./program ../../data/bfs/graph1MW_6.txt {_DEVICE}"),
+    OpenClTwin("b+tree", "b+tree",
+               f"gcc -O3 -w -fopenmp -fcommon main.c kernel/*.c util/*/*.c ../util/timing.c {_TIMING}",
+               f"./program file ../../data/b+tree/mil.txt command ../../data/b+tree/command.txt {_DEVICE}"),
+    OpenClTwin("cfd", "cfd", f"g++ -std=c++98 -O3 -w -fpermissive euler3d.cpp ../util/timing.c {_TIMING}",
+               f"./program ../../data/cfd/box.domn.004K {_DEVICE}"),
     OpenClTwin("hotspot", "hotspot",
                f"gcc -O3 -w -fcommon OpenCL_helper_library.c hotspot.c ../util/timing.c {_TIMING}",
-               "./program 1024 2 100 ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out -p 0 -d 0"),
+               f"./program 1024 2 100 ../../data/hotspot/temp_1024 ../../data/hotspot/power_1024 output.out {_DEVICE}"),
+    OpenClTwin("hotspot3D", "hotspot3D", f"gcc -O3 -w -fcommon 3D.c CL_helper.c ../util/timing.c {_TIMING}",
+               "./program -n 512 -l 8 -i 100 -f ../../data/hotspot3D/power_512x8 ../../data/hotspot3D/temp_512x8 "
+               f"output.txt {_DEVICE}"),
+    OpenClTwin("kmeans", "kmeans",
+               "g++ -std=c++14 -O3 -w -fpermissive kmeans.cpp cluster.c getopt.c read_input.c kmeans_clustering.c "
+               f"rmse.c ../util/timing.c {_TIMING}",
+               f"./program -i ../../data/kmeans/kdd_cup {_DEVICE}"),
+    OpenClTwin("lavaMD", "lavaMD", "gcc -O3 -w -fopenmp -fcommon main.c kernel/*.c util/num/*.c util/timer/*.c "
+               f"util/opencl/*.c ../util/timing.c {_TIMING}",
+               f"./program -boxes1d 8 {_DEVICE}"),
     OpenClTwin("lud", "lud",
                "g++ -O3 -w ocl/lud.cpp common/common.c ../util/timing.c -Icommon " + _TIMING,
-               "./program -s 1024 -p 0 -d 0"),
-    OpenClTwin("nw", "nw", f"g++ -O3 -w nw.c ../util/timing.c {_TIMING}", "./program 2048 10 ./nw.cl -p 0 -d 0"),
+               f"./program -s 1024 {_DEVICE}"),
+    OpenClTwin("nw", "nw", f"g++ -O3 -w nw.c ../util/timing.c {_TIMING}", f"./program 2048 10 ./nw.cl {_DEVICE}"),
+    OpenClTwin("particlefilter", "particlefilter",
+               f"g++ -O3 -w -fpermissive ex_particle_OCL_double_seq.cpp ../util/timing.c {_TIMING}",
+               f"./program -x 128 -y 128 -z 10 -np 10000 {_DEVICE}"),
     OpenClTwin("pathfinder", "pathfinder",
                f"g++ -std=c++14 -O3 -w main.cpp OpenCL.cpp ../util/timing.c {_TIMING}",
-               "./program -c 100000 -r 100 -h 20 -p 0 -d 0"),
+               f"./program -c 100000 -r 100 -h 20 {_DEVICE}"),
     OpenClTwin("srad_v1", "srad",
                "gcc -O3 -w -fcommon main.c kernel/kernel_gpu_opencl_wrapper.c util/*/*.c ../util/timing.c " + _TIMING,
-               "./program -n 100 -l 0.5 -s 502 458 -p 0 -d 0"),
+               f"./program -n 100 -l 0.5 -s 502 458 {_DEVICE}"),
+    OpenClTwin("streamcluster", "streamcluster",
+               f"g++ -std=c++14 -O3 -w -fpermissive streamcluster.cpp ../util/timing.c {_TIMING}",
+               f"./program 10 20 256 8192 8192 1000 none output.txt 1 {_DEVICE}"),
 )  # fmt: skip
 
 
@@ -62,6 +86,7 @@ class Comparison:
     ours_s: list[float] = field(default_factory=list)
     pocl_s: list[float] = field(default_factory=list)
     cause: str = ""
+    build_log: str = ""  # the twin's command and what the compiler said, without notes
 
     @property
     def ratio(self) -> float | None:
@@ -97,20 +122,28 @@ def _time(twin: OpenClTwin, found: Comparison, checkout: Path, scratch: Path, ro
         if not (place / name).exists():
             shutil.copytree(checkout / "opencl" / name, place / name)
     folder = place / twin.folder
-    built = folder / "program"
+    built, log = folder / "program", scratch / f"{twin.pair}.pocl-build.log"
     if not (folder / "warm").exists():
         built.unlink(missing_ok=True)
         outcome = run(["sh", "-c", twin.build], folder, _LIMITS, {})
-        (scratch / f"{twin.pair}.pocl-build.log").write_text(outcome.output)
+        log.write_text(f"$ {twin.build}\n{outcome.output}status {outcome.status}\n")
+        found.build_log = _short(log)
         if not outcome.good:
             found.cause = "does not build: " + (outcome.stopped or build_cause(outcome.output))
             return
         if _round(twin, found, folder, observer) is None:
             return
         (folder / "warm").touch()
+    found.build_log = _short(log)
     for _ in range(rounds):
         seconds = _round(twin, found, folder, observer)
         found.pocl_s += [] if seconds is None else [seconds]
+
+
+def _short(log: Path) -> str:
+    lines = log.read_text().splitlines() if log.exists() else []
+    kept = [line for line in lines if line.startswith(("$", "status")) or "error" in line or "warning" in line]
+    return "\n".join(kept[:20])
 
 
 def _round(twin: OpenClTwin, found: Comparison, folder: Path, observer: Path) -> float | None:
