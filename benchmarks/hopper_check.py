@@ -68,11 +68,15 @@ def make(
         call, _, _ = bind(name, shape, dtype, seed)
         given = device_tensors(call.kernel, call.arrays)
         made = kernel_for(call.kernel, call.dims, given, device, WATCHDOG)
-        if arch:
-            made = replace(made, cubin=compile_source(made.source.text, arch, defines=WATCHDOG))
-        return made, ""
+        return compiled_for(made, arch) if arch else made, ""
     except Exception as e:  # reported with the case
         return None, f"{type(e).__name__} {str(e)[:300]}"
+
+
+def compiled_for(kernel: CudaKernel, arch: str) -> CudaKernel:
+    """The same source for another architecture, and so what combines its parts."""
+    combine = kernel.combine and compiled_for(kernel.combine, arch)
+    return replace(kernel, cubin=compile_source(kernel.source.text, arch, defines=WATCHDOG), combine=combine)
 
 
 def run(kernel: CudaKernel, call) -> dict[str, np.ndarray]:
@@ -132,6 +136,10 @@ def main() -> None:
                 call, reference, arguments = bind(*case)
                 try:
                     got = run(kernel, call)
+                except CompileError as e:
+                    wrong += 1
+                    print(f"{label}: {str(e).splitlines()[0]}", flush=True)
+                    continue
                 except Exception as e:  # nothing more can run in this process
                     print(f"{label}: DIED {str(e)[:200]}", flush=True)
                     raise

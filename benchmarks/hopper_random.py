@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Random tile programs on the GPU against the interpreter in float64.
 
-    python benchmarks/hopper_random.py [--count 1000] [--seconds 60] [--seed N] [--seeds 17,10042] [--json out.json]
+    python benchmarks/hopper_random.py [--count 1000] [--most N] [--seconds 60] [--seed N] [--seeds 17,10042]
+                                       [--json out.json]
 
-Every run draws new seeds (printed). Programs come from tests/generators/tile_programs.py; each is planned, compiled
-with the watchdog and interpreted in parallel processes, and launched in one that is replaced when a kernel breaks it.
-Printed at the end: what agreed, what was wrong, what there is no code for (and why), and which features of the language
-the programs that ran have covered. `--json` keeps every failure's seed and text; tests/device keeps those of the past.
-Exit code 1 where something is wrong.
+Every run draws new seeds (printed). Programs come from tests/generators/tile_programs.py, from its four families alike;
+each is planned, compiled with the watchdog and interpreted in parallel processes, and launched in one that is replaced
+when a kernel breaks it. It ends when `--most` have run. A thousand take two to four minutes of 16 cores.
+Printed at the end: what agreed, what was wrong, what there is no code for (and why), which features of the language
+the programs that ran have covered, and how many operations on a type met each kind of loop and of extent. `--json`
+keeps every failure's seed and text; tests/device keeps those of the past. Exit code 1 where something is wrong.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # as many processes as there are cores
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from generators.tile_programs import BROAD, WIDE, program, report
+from generators.tile_programs import BROAD, LOOPS, WIDE, program, report
 from hopper_conditions import conditions
 
 from threadloom.comparison import tolerance
@@ -42,16 +46,18 @@ from threadloom.targets.cuda.time_plan import packed
 from threadloom.tile.ops import Access
 from threadloom.tolerance import worst_error
 
+PLACES = ("extent", "grid", "stream", "loop", "axis", "load", "store")  # features that are no operations
+
 
 @dataclass
 class Made:
-    """A program that was compiled and interpreted: `wanted` in float64, `allowed` by the table of tolerances."""
+    """A program that was compiled and interpreted. `wanted`: output -> what it is in float64, and the error that the
+    table of tolerances allows."""
 
     seed: int
     features: Counter[str]
     kernel: CudaKernel | None = None
-    wanted: np.ndarray | None = None
-    allowed: float = 0.0
+    wanted: dict[str, tuple[np.ndarray, float]] = field(default_factory=dict)
     no_code: str = ""  # the reason
     broken: str = ""  # a fault of ours before the launch
 
@@ -63,8 +69,11 @@ def make(seed: int) -> Made:
         call = p.kernel.bind(**p.arguments)
         given = {n: DeviceTensor(0, a.shape, packed(a.shape)) for n, a in call.arrays.items()}
         made.kernel = kernel_for(call.kernel, call.dims, given, defines=WATCHDOG)
-        made.wanted = np.asarray(p.kernel.interpret(**p.arguments, exact=True))
-        made.allowed = tolerance(call.kernel, call.dims, call.kernel.tensors[-1].dtype, made.wanted)
+        results = p.kernel.interpret(**p.arguments, exact=True)
+        outputs = [t for t in call.kernel.tensors if t.access is not Access.IN]
+        for tensor, result in zip(outputs, results if isinstance(results, tuple) else (results,), strict=True):
+            result = np.asarray(result)
+            made.wanted[tensor.name] = result, tolerance(call.kernel, call.dims, tensor.dtype, result)
     except CompileError as error:
         made.no_code = f"{error.slug}: {error.what}" + (f" ({error.why})" if error.why else "")
     except Exception as error:
@@ -73,7 +82,7 @@ def make(seed: int) -> Made:
 
 
 def launch(made: Made) -> str:
-    """"" where the GPU agrees, else what is wrong."""
+    """ "" where the GPU agrees, else what is wrong."""
     p = program(made.seed)
     call = p.kernel.bind(**p.arguments)
     for tensor in call.kernel.tensors:
@@ -87,11 +96,10 @@ def launch(made: Made) -> str:
         raise
     on_gpu.fetch()
     on_gpu.free()
-    got = call.arrays[call.kernel.tensors[-1].name]
-    error = worst_error(got, made.wanted)
-    if error <= made.allowed:
-        return ""
-    return f"off by {error:.3g}, {made.allowed:.3g} is allowed; {fault_of(made.kernel)}"
+    for name, (wanted, allowed) in made.wanted.items():
+        if not (error := worst_error(call.arrays[name], wanted)) <= allowed:
+            return f"{name} off by {error:.3g}, {allowed:.3g} is allowed; {fault_of(made.kernel)}"
+    return ""
 
 
 class Launcher:
@@ -122,9 +130,27 @@ class Found:
     no_code: Counter[str] = field(default_factory=Counter)
     uncovered: Counter[str] = field(default_factory=Counter)  # features of programs without code
     failures: list[dict[str, object]] = field(default_factory=list)
+    crossed: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # loop, extent -> operations on types
+
+    def ran(self, features: Counter[str]) -> None:
+        self.covered += features
+        done = {
+            f for f in features if f.split()[0] not in ("extent", "grid", "stream", "loop", "axis", "load", "store")
+        }
+        for loop in {f for f in features if f.split()[0] in ("stream", "loop")} or {"no loop"}:
+            for extent in {f for f in features if f.startswith("extent")}:
+                self.crossed.setdefault((loop, extent), set()).update(done)
+
+    def table(self) -> str:
+        """Of each kind of loop and of extent: operations on types that some program had beside them."""
+        extents = sorted({extent for _, extent in self.crossed})
+        rows = [f"{'':44}" + "".join(f"{e.removeprefix('extent '):>15}" for e in extents)]
+        for loop in sorted({loop for loop, _ in self.crossed}):
+            rows.append(f"{loop:44}" + "".join(f"{len(self.crossed.get((loop, e), ())):15}" for e in extents))
+        return "\n".join(rows)
 
 
-def run(seeds: list[int], seconds: float, processes: int) -> Found:
+def run(seeds: list[int], most: int, seconds: float, processes: int) -> Found:
     found, until = Found(), time.monotonic() + seconds
     launcher = Launcher()
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
@@ -136,12 +162,12 @@ def run(seeds: list[int], seconds: float, processes: int) -> Found:
                 found.uncovered += made.features
             else:
                 wrong = made.broken or launcher.launch(made)
-                found.covered += made.features
+                found.ran(made.features)
                 found.right += not wrong
                 if wrong:
                     found.failures.append(dict(seed=made.seed, verdict=wrong, text=program(made.seed).text))
                     print(f"seed {made.seed}: {wrong}", flush=True)
-            if time.monotonic() > until:
+            if time.monotonic() > until or found.right + len(found.failures) == most:
                 break
     except TimeoutError:
         pass
@@ -152,6 +178,7 @@ def run(seeds: list[int], seconds: float, processes: int) -> Found:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--most", type=int, default=0, help="end when so many have run (default: all)")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
     parser.add_argument("--seeds", default="", help="run these alone")
@@ -159,20 +186,24 @@ def main() -> None:
     parser.add_argument("--json")
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    families = (lambda: rng.randrange(WIDE), lambda: WIDE + rng.randrange(2**31), lambda: BROAD + rng.randrange(2**31))
-    seeds = [rng.choice(families)() for _ in range(args.count)]
+    families = ((0, WIDE), (WIDE, 2**31), (BROAD, 2**31), (LOOPS, 2**31))
+    seeds = [first + rng.randrange(count) for first, count in rng.choices(families, k=args.count)]
     seeds = [int(s) for s in args.seeds.split(",")] if args.seeds else seeds
     print("seed", args.seed)
-    found = run(seeds, args.seconds, args.processes)
+    began = time.monotonic()
+    found = run(seeds, args.most, args.seconds, args.processes)
     print("covered:", report(found.covered))
+    print(f"operations on types beside each kind of loop and of extent:\n{found.table()}")
     missing = sorted(found.uncovered.keys() - found.covered.keys())
     print("features that ran in no program:", ", ".join(missing) or "none")
     for reason, times in found.no_code.most_common(12):
         print(f"no code, {times} times: {reason[:300]}")
-    print(f"{found.right} agree, {len(found.failures)} are wrong, {found.no_code.total()} have no code")
+    spent = f"in {time.monotonic() - began:.0f} s"
+    print(f"{found.right} agree, {len(found.failures)} are wrong, {found.no_code.total()} have no code, {spent}")
     if args.json:
         record = dict(schema="threadloom.random.gpu.1", **conditions(), seed=args.seed, right=found.right,
-                      failures=found.failures, no_code=dict(found.no_code), covered=dict(found.covered))  # fmt: skip
+                      failures=found.failures, no_code=dict(found.no_code), covered=dict(found.covered),
+                      crossed={" x ".join(pair): len(ops) for pair, ops in found.crossed.items()})  # fmt: skip
         Path(args.json).write_text(json.dumps(record, indent=1))
     sys.stdout.flush()
     os._exit(1 if found.failures else 0)  # workers may still be compiling

@@ -3,7 +3,8 @@
 `program(seed)` is deterministic, and keeps its meaning: tests remember seeds that once failed. Seeds from `WIDE` on
 belong to a second family, which adds integers, bool, indices of extrema, ranges of the grid that come from a tensor,
 several axes in one stream and more dtypes of products; those from `BROAD` on to a third, which adds products with batch
-axes, over several axes, with vectors, of products and of gathered rows, and positions that a loop carries.
+axes, over several axes, with vectors, of products and of gathered rows, and positions that a loop carries; those from
+`LOOPS` on to the fourth, of loops in and after loops (`loop_programs.py`).
 
 Values stay near 1 and conditions depend only on integers, so that two correct executions differ by rounding alone. The
 features of many programs are counted and printed by the tests that use them.
@@ -28,6 +29,7 @@ BINARY = ("add", "sub", "mul", "div", "maximum", "minimum")
 ACTIVATIONS = ("relu", "sigmoid", "silu", "gelu", "softplus")
 WIDE = 10_000
 BROAD = 3_000_000_000
+LOOPS = 6_000_000_000
 EXTENTS = (1, 2, 3, 5, 7, 8, 16, 17, 24, 33, 40)
 
 
@@ -85,6 +87,10 @@ AXIS_DIM = {"m": "M", "n": "N", "b": "B", "k": "K", "j": "J", "w": "W"}
 
 
 def program(seed: int) -> Program:
+    if seed >= LOOPS:
+        from generators.loop_programs import loop_program  # made of this module's parts
+
+        return loop_program(seed)
     rng = random.Random(seed)
     w = Writer(rng, wide=seed >= WIDE)
     grid = rng.choice((("m",), ("m", "n"), ("b", "m"), ("b", "m", "n"), ("n", "m")))

@@ -65,7 +65,11 @@ class _Graph:
             yield
 
     def _inner_positions(self, loop: Loop) -> Iterator[None]:
-        """An axis of the grid once more: each of its indices inside the grid's tile."""
+        """An axis of the grid once more: each of its indices inside the grid's tile. None where the loop stands in a
+        branch not taken, so that nothing has computed its bounds: none of its sTasks would run."""
+        bounds = [v.name for a in loop.axes for v in (a.start, a.stop) if v is not None]
+        if any(name not in self.run.values for name in bounds):
+            return
         if not any(a.axis.name in self.again for a in loop.axes):
             yield from tile_positions(self.run, loop.axes)
             return
