@@ -132,7 +132,7 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   if (runs_at_once(stream)) return result(enqueue(stream, [&] { run_kernel(*kernel, arguments, geometry); }));
   auto saved = std::make_shared<SavedArguments>();
   saved->save(*kernel, arguments);
-  return result(enqueue(stream, [=] { run_kernel(*kernel, saved->pointers.data(), geometry); }));
+  return result(enqueue(stream, [=] { run_kernel(*kernel, saved->pointers.data(), geometry); }, cudaGraphNodeTypeKernel));
 }
 
 }  // namespace loom

@@ -76,7 +76,7 @@ bool staged(const void* to, const void* from) {
 }
 cudaError_t copy_in_order(cudaStream_t stream, const void* to, const void* from, std::function<void()> copy) {
   auto work = [copy = std::move(copy)] { timed_copy(copy); };
-  return result(!runs_at_once(stream) && staged(to, from) ? enqueue_and_wait(stream, work) : enqueue(stream, work));
+  return result(!runs_at_once(stream) && staged(to, from) ? enqueue_and_wait(stream, work, cudaGraphNodeTypeMemcpy) : enqueue(stream, work, cudaGraphNodeTypeMemcpy));
 }
 
 // Zeros in a very large range of ours: pages that are given back to the system are zero, and cost nothing before they are
@@ -260,17 +260,17 @@ cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t strea
   if (bytes && !p) return failed(cudaErrorInvalidValue);
   return result(enqueue(stream, [=] {
     if (bytes) fill((char*)p, value, bytes);
-  }));
+  }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsync(p, value, bytes, nullptr); }
 cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
-  return result(enqueue(stream, [=] { fill_rows((char*)p, pitch, value, width, height); }));
+  return result(enqueue(stream, [=] { fill_rows((char*)p, pitch, value, width, height); }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) { return cudaMemset2DAsync(p, pitch, value, width, height, nullptr); }
 cudaError_t cudaMemset3DAsync(cudaPitchedPtr p, int value, cudaExtent extent, cudaStream_t stream) {
   return result(enqueue(stream, [=] {
     for (size_t z = 0; z < extent.depth; ++z) fill_rows((char*)p.ptr + z * p.ysize * p.pitch, p.pitch, value, extent.width, extent.height);
-  }));
+  }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent) { return cudaMemset3DAsync(p, value, extent, nullptr); }
 
@@ -282,10 +282,10 @@ cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
   if (status == cudaStreamCaptureStatusNone) return cudaMalloc(p, bytes);
   std::shared_ptr<void> memory = graph_memory(bytes);
   if (!(*p = memory.get())) return failed(cudaErrorMemoryAllocation);
-  return result(enqueue(stream, [memory] {}));
+  return result(enqueue(stream, [memory] {}, cudaGraphNodeTypeMemAlloc));
 }
 cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) { return cudaMallocAsync(p, bytes, stream); }
-cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { release(p, false); })); }
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { release(p, false); }, cudaGraphNodeTypeMemFree)); }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return *pool = new CUmemPoolHandle_st, cudaSuccess; }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return delete pool, cudaSuccess; }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {

@@ -18,8 +18,11 @@ cudaError_t device_error();
 
 // ---- streams: work of a created stream runs in a thread of its own; that of the default stream at once, in the caller, when
 // the streams that wait for it are idle; that of a captured stream is kept in a graph
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
-cudaError_t enqueue_and_wait(cudaStream_t stream, std::function<void()> work);  // for work on memory of the caller
+// as a node of that type
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work, cudaGraphNodeType type = cudaGraphNodeTypeHost);
+cudaError_t enqueue_and_wait(cudaStream_t stream, std::function<void()> work,  // for work on memory of the caller
+                             cudaGraphNodeType type = cudaGraphNodeTypeHost);
+void record_now(cudaEvent_t event);
 bool runs_at_once(cudaStream_t stream);
 bool is_stream(cudaStream_t stream);
 bool serial();  // whether kernels run one after another, since the checker keeps one history of all accesses

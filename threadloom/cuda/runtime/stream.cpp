@@ -1,31 +1,15 @@
-// Streams, events and graphs. A stream that the program creates is a queue with a thread (queue.h). The default stream has
+// Streams and events, and the capture of streams into graphs. A stream that the program creates is a queue with a thread (queue.h). The default stream has
 // none: its work runs in the calling thread, after the work of all streams but the non-blocking ones.
+#include "graph.h"
 #include "queue.h"
-#include "runtime.h"
 
 #include <chrono>
-#include <map>
 #include <memory>
 #include <set>
 #include <vector>
 
-using Work = std::function<void()>;
 using Clock = std::chrono::steady_clock;
 
-enum class Step { captured, kernel, copy, fill, call, nothing, allocate, free };
-struct CUgraphNode_st {
-  Work work;
-  Step kind;
-};
-struct CUgraph_st {
-  std::vector<CUgraphNode_st*> nodes;
-  void add(Work work, Step kind = Step::captured) { nodes.push_back(new CUgraphNode_st{std::move(work), kind}); }
-};
-struct CUgraphExec_st {
-  std::vector<Work> steps;
-  std::vector<CUgraphNode_st*> of;  // the nodes that they were made of: names, never followed
-  std::vector<Step> kinds;
-};
 struct CUstream_st {
   unsigned flags = 0;
   int priority = 0;
@@ -40,6 +24,12 @@ struct Moment {
   long long issued = 0, done = 0;  // records so far, and how many of them have been reached
   Clock::time_point time;
 
+  void reach() {
+    std::lock_guard<std::mutex> guard(mutex);
+    issued = std::max(issued, ++done);
+    time = Clock::now();
+    reached.notify_all();
+  }
   void wait(long long record) {
     std::unique_lock<std::mutex> lock(mutex);
     reached.wait(lock, [&] { return done >= record; });
@@ -116,12 +106,12 @@ bool runs_at_once(cudaStream_t stream) {
   return !known || (!known->capture && (known == &live().standard || Queue::inside() || serial()));
 }
 
-cudaError_t enqueue(cudaStream_t stream, Work work) {
+cudaError_t enqueue(cudaStream_t stream, Work work, cudaGraphNodeType type) {
   CUstream_st* known = resolve(stream);
   if (!known) return cudaErrorInvalidResourceHandle;
   if (!Queue::inside()) run_postponed();
   if (known->capture) {
-    known->capture->add(std::move(work));
+    known->capture->add_captured(type, std::move(work));
   } else if (runs_at_once(stream)) {
     if (known == &live().standard && stream != cudaStreamPerThread) wait_for(true);
     work();
@@ -134,8 +124,12 @@ cudaError_t enqueue(cudaStream_t stream, Work work) {
   return device_error();
 }
 
-cudaError_t enqueue_and_wait(cudaStream_t stream, Work work) {
-  cudaError_t error = enqueue(stream, std::move(work));
+void record_now(cudaEvent_t event) {
+  if (checked(event)) event->moment->reach();
+}
+
+cudaError_t enqueue_and_wait(cudaStream_t stream, Work work, cudaGraphNodeType type) {
+  cudaError_t error = enqueue(stream, std::move(work), type);
   CUstream_st* known = resolve(stream);
   if (known && !known->capture && !Queue::inside()) known->queue.wait();
   return error == cudaSuccess ? device_error() : error;
@@ -204,7 +198,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return result(enqueue(stream, [=] { moment->wait(record); }));
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
-  return result(enqueue(stream, [=] { callback(stream, cudaSuccess, data); }));
+  return result(enqueue(stream, [=] { callback(stream, cudaSuccess, data); }, cudaGraphNodeTypeHost));
 }
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void*, size_t, unsigned) {
   return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
@@ -235,21 +229,19 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+// In a capture an event only tells what comes after what, unless it is said to be for others.
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   CUstream_st* known = resolve(stream);
   if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
   event->capture = known->capture;
+  if (known->capture)
+    return flags == cudaEventRecordExternal ? result(enqueue(stream, [event] { record_now(event); }, cudaGraphNodeTypeEventRecord)) : cudaSuccess;
   std::shared_ptr<Moment> moment = event->moment;
-  if (!known->capture) {
+  {
     std::lock_guard<std::mutex> guard(moment->mutex);
     ++moment->issued;
   }
-  return result(enqueue(stream, [moment] {
-    std::lock_guard<std::mutex> guard(moment->mutex);
-    moment->issued = std::max(moment->issued, ++moment->done);
-    moment->time = Clock::now();
-    moment->reached.notify_all();
-  }));
+  return result(enqueue(stream, [moment] { moment->reach(); }));
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaEventRecordWithFlags(event, stream, 0); }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
@@ -280,26 +272,33 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   return cudaSuccess;
 }
 
-// ---- graphs: steps in the order in which they were captured or added, which respects every dependence
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+// ---- capture
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t*, const cudaGraphEdgeData*, size_t, cudaStreamCaptureMode) {
   CUstream_st* known = resolve(stream);
   if (!known || known == &live().standard) return failed(cudaErrorStreamCaptureUnsupported);
   if (known->capture) return failed(cudaErrorIllegalState);
-  known->capture = new CUgraph_st;
+  known->capture = graph;  // what is captured comes after all nodes of the graph, so after those that are named
   known->owns_capture = true;
   return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  auto graph = std::make_unique<CUgraph_st>();
+  cudaError_t error = cudaStreamBeginCaptureToGraph(stream, graph.get(), nullptr, nullptr, 0, mode);
+  if (error == cudaSuccess) graph.release();
+  return error;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   CUstream_st* known = resolve(stream);
   if (!known || !known->capture) return failed(cudaErrorIllegalState);
   if (!known->owns_capture) return failed(cudaErrorStreamCaptureUnmatched);
-  *graph = known->capture;
+  CUgraph_st* captured = known->capture;
   std::lock_guard<std::mutex> guard(live().mutex);
   for (CUstream_st* other : live().streams)
-    if (other->capture == *graph) other->capture = nullptr;
+    if (other->capture == captured) other->capture = nullptr;
   for (CUevent_st* event : live().events)
-    if (event->capture == *graph) event->capture = nullptr;
+    if (event->capture == captured) event->capture = nullptr;
   known->owns_capture = false;
+  if (graph) *graph = captured;
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
@@ -308,111 +307,17 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   *status = known->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) { return *graph = new CUgraph_st, cudaSuccess; }
-cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  for (CUgraphNode_st* node : graph->nodes) delete node;
-  delete graph;
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph, const cudaGraphNode_t** after,
+                                     size_t* count) {
+  cudaError_t error = cudaStreamIsCapturing(stream, status);
+  if (error != cudaSuccess || *status == cudaStreamCaptureStatusNone) return error;
+  CUgraph_st* captured = resolve(stream)->capture;
+  bool any = !captured->nodes.empty();
+  if (id) *id = (unsigned long long)(size_t)captured;
+  if (graph) *graph = captured;
+  if (after) *after = any ? &captured->nodes.back() : nullptr;
+  if (count) *count = any;
   return cudaSuccess;
 }
-cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) {
-  *clone = new CUgraph_st;
-  for (CUgraphNode_st* node : graph->nodes) (*clone)->add(node->work, node->kind);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  if (nodes)
-    for (size_t i = 0; i < *count && i < graph->nodes.size(); ++i) nodes[i] = graph->nodes[i];
-  *count = graph->nodes.size();
-  return cudaSuccess;
-}
-cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  *exec = new CUgraphExec_st;
-  for (CUgraphNode_st* node : graph->nodes) (*exec)->steps.push_back(node->work), (*exec)->of.push_back(node), (*exec)->kinds.push_back(node->kind);
-  return cudaSuccess;
-}
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, cudaSuccess; }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  return result(enqueue(stream, [steps = exec->steps] {
-    for (const Work& step : steps) step();
-  }));
-}
-
-static cudaError_t add_node(cudaGraphNode_t* node, cudaGraph_t graph, Step kind, Work work) {
-  graph->add(std::move(work), kind);
-  if (node) *node = graph->nodes.back();
-  return cudaSuccess;
-}
-// A launch with the values that its arguments have now; empty for what is no kernel.
-static Work kernel_work(const cudaKernelNodeParams& params) {
-  const Kernel* kernel = find_kernel(params.func);
-  if (!kernel) return {};
-  std::vector<std::vector<char>> values;
-  for (int i = 0; i < kernel->arguments; ++i) {
-    const char* at = (const char*)params.kernelParams[i];
-    values.emplace_back(at, at + kernel->argument_bytes[i]);
-  }
-  return [=]() mutable {
-    std::vector<void*> pointers;
-    for (auto& value : values) pointers.push_back(value.data());
-    launch(params.func, params.gridDim, params.blockDim, pointers.data(), params.sharedMemBytes, nullptr);
-  };
-}
-cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaKernelNodeParams* p) {
-  Work work = kernel_work(*p);
-  return work ? add_node(node, graph, Step::kernel, work) : failed(cudaErrorInvalidDeviceFunction);
-}
-cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
-  if (!node || node->kind != Step::kernel) return failed(cudaErrorInvalidValue);
-  Work work = kernel_work(*p);
-  return work ? (node->work = work, cudaSuccess) : failed(cudaErrorInvalidDeviceFunction);
-}
-cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
-  for (size_t i = 0; i < exec->of.size(); ++i)
-    if (exec->of[i] == node && exec->kinds[i] == Step::kernel) {
-      Work work = kernel_work(*p);
-      return work ? (exec->steps[i] = work, cudaSuccess) : failed(cudaErrorInvalidDeviceFunction);
-    }
-  return failed(cudaErrorInvalidValue);
-}
-cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
-  bool same = exec->kinds.size() == graph->nodes.size();
-  for (size_t i = 0; same && i < graph->nodes.size(); ++i) same = exec->kinds[i] == graph->nodes[i]->kind;
-  if (info) *info = {same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged, nullptr, nullptr};
-  if (!same) return failed(cudaErrorGraphExecUpdateFailure);
-  for (size_t i = 0; i < graph->nodes.size(); ++i) exec->steps[i] = graph->nodes[i]->work;
-  return cudaSuccess;
-}
-cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, cudaMemAllocNodeParams* p) {
-  std::shared_ptr<void> memory = graph_memory(p->bytesize);
-  if (!(p->dptr = memory.get())) return failed(cudaErrorMemoryAllocation);
-  return add_node(node, graph, Step::allocate, [memory] {});
-}
-cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, void*) {
-  return add_node(node, graph, Step::free, [] {});
-}
-cudaError_t cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType, void* value) {
-  return *(unsigned long long*)value = graph_memory_bytes(), cudaSuccess;
-}
-cudaError_t cudaDeviceSetGraphMemAttribute(int, cudaGraphMemAttributeType, void*) { return cudaSuccess; }
-cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
-cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaMemcpy3DParms* p) {
-  return add_node(node, graph, Step::copy, [copy = *p] { copy_3d(copy); });
-}
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, void* to, const void* from, size_t bytes,
-                                     cudaMemcpyKind) {
-  return add_node(node, graph, Step::copy, [=] { memmove(to, from, bytes); });
-}
-cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaMemsetParams* p) {
-  return add_node(node, graph, Step::fill, [fill = *p] {
-    for (size_t y = 0; y < fill.height; ++y)
-      for (size_t x = 0; x < fill.width; ++x) memcpy((char*)fill.dst + y * fill.pitch + x * fill.elementSize, &fill.value, fill.elementSize);
-  });
-}
-cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t, const cudaHostNodeParams* p) {
-  return add_node(node, graph, Step::call, [call = *p] { call.fn(call.userData); });
-}
-cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t*, size_t) {
-  return add_node(node, graph, Step::nothing, [] {});
-}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 }

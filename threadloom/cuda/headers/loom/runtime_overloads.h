@@ -32,6 +32,14 @@ template <class T> static inline cudaError_t cudaMemcpyToSymbolAsync(const T& sy
 template <class T> static inline cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = 0) {
   return cudaMemcpyFromSymbolAsync(to, (const void*)&symbol, bytes, offset, kind, stream);
 }
+template <class T> static inline cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
+                                                                            const T& symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  return cudaGraphAddMemcpyNodeToSymbol(node, graph, after, count, (const void*)&symbol, from, bytes, offset, kind);
+}
+template <class T> static inline cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
+                                                                              void* to, const T& symbol, size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  return cudaGraphAddMemcpyNodeFromSymbol(node, graph, after, count, to, (const void*)&symbol, bytes, offset, kind);
+}
 template <class T> static inline cudaError_t cudaGetSymbolAddress(void** p, const T& symbol) { return cudaGetSymbolAddress(p, (const void*)&symbol); }
 template <class T, class P> static inline cudaError_t cudaGetSymbolAddress(P** p, const T& symbol) { return cudaGetSymbolAddress((void**)p, (const void*)&symbol); }
 template <class T> static inline cudaError_t cudaGetSymbolSize(size_t* bytes, const T&) { return *bytes = sizeof(T), cudaSuccess; }
@@ -87,6 +95,14 @@ template <class T, class F> static inline cudaError_t cudaOccupancyMaxPotentialB
   *grid = per_processor * processors;
   return cudaSuccess;
 }
+LOOM_API cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, T kernel, int blocks, int) {
+  cudaFuncAttributes attributes;
+  if (cudaError_t error = cudaFuncGetAttributes(&attributes, (const void*)kernel)) return error;
+  int total = 0;
+  if (cudaError_t error = cudaDeviceGetAttribute(&total, cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0)) return error;
+  size_t each = (size_t)total / (blocks > 0 ? blocks : 1);
+  return *bytes = each > attributes.sharedSizeBytes ? each - attributes.sharedSizeBytes : 0, cudaSuccess;
+}
 LOOM_API cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T kernel, size_t shared_bytes = 0, int limit = 0) {
   return cudaOccupancyMaxPotentialBlockSizeVariableSMem(grid, block, kernel, [=](int) { return shared_bytes; }, limit);
 }
@@ -94,6 +110,11 @@ static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_
 static inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags = 0) { return cudaGraphInstantiateWithFlags(exec, graph, flags); }
 #undef LOOM_API
 #undef LOOM_NAMED_SYMBOL
+
+#if defined(__CUDA__)
+/* Of a kernel in a graph: whether or how often a conditional node's body runs. */
+static __host__ __device__ inline void cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned value) { *(volatile unsigned*)(size_t)handle = value; }
+#endif
 
 /* ---- small constructors */
 static inline cudaExtent make_cudaExtent(size_t width, size_t height, size_t depth) { return cudaExtent{width, height, depth}; }

@@ -45,6 +45,7 @@ typedef enum cudaChannelFormatKind {
 #define cudaEventDisableTiming 2u
 #define cudaEventInterprocess 4u
 #define cudaEventRecordDefault 0u
+#define cudaEventRecordExternal 1u
 #define cudaEventWaitDefault 0u
 #define cudaStreamDefault 0u
 #define cudaStreamNonBlocking 1u
@@ -237,3 +238,46 @@ typedef enum cudaGraphMemAttributeType {
 } cudaGraphMemAttributeType;
 typedef struct cudaGraphExecUpdateResultInfo { cudaGraphExecUpdateResult result; cudaGraphNode_t errorNode, errorFromNode; } cudaGraphExecUpdateResultInfo;
 #define cudaGraphInstantiateFlagAutoFreeOnLaunch 1
+#define cudaGraphInstantiateFlagUpload 2
+#define cudaGraphInstantiateFlagDeviceLaunch 4
+#define cudaGraphInstantiateFlagUseNodePriority 8
+#define cudaGraphDebugDotFlagsVerbose 1
+#define cudaGraphCondAssignDefault 1
+typedef enum cudaGraphInstantiateResult {
+  cudaGraphInstantiateSuccess, cudaGraphInstantiateError, cudaGraphInstantiateInvalidStructure, cudaGraphInstantiateNodeOperationNotSupported, cudaGraphInstantiateMultipleDevicesNotSupported
+} cudaGraphInstantiateResult;
+typedef struct cudaGraphInstantiateParams { unsigned long long flags; cudaStream_t uploadStream; cudaGraphNode_t errNode_out; cudaGraphInstantiateResult result_out; } cudaGraphInstantiateParams;
+typedef struct cudaGraphEdgeData { unsigned char from_port, to_port, type, reserved[5]; } cudaGraphEdgeData;
+typedef enum cudaGraphNodeType {
+  cudaGraphNodeTypeKernel = 0, cudaGraphNodeTypeMemcpy = 1, cudaGraphNodeTypeMemset = 2, cudaGraphNodeTypeHost = 3, cudaGraphNodeTypeGraph = 4, cudaGraphNodeTypeEmpty = 5,
+  cudaGraphNodeTypeWaitEvent = 6, cudaGraphNodeTypeEventRecord = 7, cudaGraphNodeTypeMemAlloc = 10, cudaGraphNodeTypeMemFree = 11, cudaGraphNodeTypeConditional = 13
+} cudaGraphNodeType;
+typedef unsigned long long cudaGraphConditionalHandle;
+typedef enum cudaGraphConditionalNodeType { cudaGraphCondTypeIf, cudaGraphCondTypeWhile, cudaGraphCondTypeSwitch } cudaGraphConditionalNodeType;
+typedef struct cudaConditionalNodeParams { cudaGraphConditionalHandle handle; cudaGraphConditionalNodeType type; unsigned size; cudaGraph_t* phGraph_out; } cudaConditionalNodeParams;
+typedef cudaKernelNodeParams cudaKernelNodeParamsV2;
+typedef cudaMemsetParams cudaMemsetParamsV2;
+typedef cudaHostNodeParams cudaHostNodeParamsV2;
+typedef cudaMemAllocNodeParams cudaMemAllocNodeParamsV2;
+typedef struct cudaMemcpyNodeParams { int flags, reserved[3]; cudaMemcpy3DParms copyParams; } cudaMemcpyNodeParams;
+typedef struct cudaChildGraphNodeParams { cudaGraph_t graph; } cudaChildGraphNodeParams;
+typedef struct cudaEventRecordNodeParams { cudaEvent_t event; } cudaEventRecordNodeParams;
+typedef struct cudaEventWaitNodeParams { cudaEvent_t event; } cudaEventWaitNodeParams;
+typedef struct cudaMemFreeNodeParams { void* dptr; } cudaMemFreeNodeParams;
+typedef struct cudaGraphNodeParams {
+  cudaGraphNodeType type;
+  int reserved0[3];
+  union {
+    long long reserved1[29];
+    cudaKernelNodeParamsV2 kernel;
+    cudaMemcpyNodeParams memcpy;
+    cudaMemsetParamsV2 memset;
+    cudaHostNodeParamsV2 host;
+    cudaChildGraphNodeParams graph;
+    cudaEventWaitNodeParams eventWait;
+    cudaEventRecordNodeParams eventRecord;
+    cudaMemAllocNodeParamsV2 alloc;
+    cudaMemFreeNodeParams free;
+    cudaConditionalNodeParams conditional;
+  };
+} cudaGraphNodeParams;

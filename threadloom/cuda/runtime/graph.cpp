@@ -1,0 +1,512 @@
+// Graphs: nodes run one after another in an order that keeps every dependence. A conditional node asks its handle's value
+// before each turn of its body.
+#include "graph.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+using namespace loom;
+using Node = CUgraphNode_st;
+
+namespace {
+// A node as it was when the graph was instantiated; `body`: the steps of a child graph or of a condition's bodies.
+struct Step {
+  Work work;
+  const Node* of;  // a name, never followed
+  cudaGraphNodeType type;
+  bool enabled = true;
+  std::vector<std::vector<Step>> bodies;
+  std::shared_ptr<Condition> condition;
+  cudaGraphConditionalNodeType loop = cudaGraphCondTypeIf;
+};
+}  // namespace
+
+struct CUgraphExec_st {
+  std::vector<Step> steps;
+  std::vector<std::shared_ptr<Condition>> conditions;
+  unsigned long long flags = 0;
+};
+
+Node* CUgraph_st::add(cudaGraphNodeType type, Work work, const Node* const* after, size_t count) {
+  Node* node = new Node{type, std::move(work)};
+  node->graph = this;
+  for (size_t i = 0; i < count; ++i) node->after.push_back(const_cast<Node*>(after[i]));
+  nodes.push_back(node);
+  return node;
+}
+
+void CUgraph_st::add_captured(cudaGraphNodeType type, Work work) {
+  Node* last = nodes.empty() ? nullptr : nodes.back();
+  add(type, std::move(work), &last, last ? 1 : 0);
+}
+
+CUgraph_st::~CUgraph_st() {
+  for (Node* node : nodes) {
+    for (CUgraph_st* body : node->bodies) delete body;
+    delete node;
+  }
+}
+
+namespace {
+// Nodes in the order in which they run: as added, but none before those it comes after. Empty: they wait for each other.
+std::vector<Node*> ordered(const CUgraph_st& graph) {
+  std::vector<Node*> order;
+  std::set<const Node*> done;
+  while (order.size() < graph.nodes.size()) {
+    size_t before = order.size();
+    for (Node* node : graph.nodes) {
+      bool ready = !done.count(node) && std::all_of(node->after.begin(), node->after.end(), [&](Node* one) { return done.count(one) > 0; });
+      if (ready) order.push_back(node), done.insert(node);
+    }
+    if (order.size() == before) return {};
+  }
+  return order;
+}
+
+std::shared_ptr<Condition> find_condition(const CUgraph_st& graph, cudaGraphConditionalHandle handle) {
+  for (const auto& one : graph.conditions)
+    if ((cudaGraphConditionalHandle)(size_t)one.get() == handle) return one;
+  return nullptr;
+}
+
+bool make_steps(const CUgraph_st& graph, std::vector<Step>& steps, std::vector<std::shared_ptr<Condition>>& conditions) {
+  std::vector<Node*> order = ordered(graph);
+  if (order.size() != graph.nodes.size()) return false;
+  conditions.insert(conditions.end(), graph.conditions.begin(), graph.conditions.end());
+  for (const Node* node : order) {
+    Step step{node->work, node, node->type};
+    for (const CUgraph_st* body : node->bodies) {
+      step.bodies.emplace_back();
+      if (!make_steps(*body, step.bodies.back(), conditions)) return false;
+    }
+    if (node->type == cudaGraphNodeTypeConditional) {
+      step.loop = node->condition.type;
+      for (const auto& one : conditions)
+        if ((cudaGraphConditionalHandle)(size_t)one.get() == node->condition.handle) step.condition = one;
+      if (!step.condition) return false;
+    }
+    steps.push_back(std::move(step));
+  }
+  return true;
+}
+
+void run(const std::vector<Step>& steps);
+
+void run_conditional(const Step& step) {
+  const volatile unsigned& value = step.condition->value;
+  switch (step.loop) {
+    case cudaGraphCondTypeIf:
+      if (value)
+        run(step.bodies[0]);
+      else if (step.bodies.size() > 1)
+        run(step.bodies[1]);
+      return;
+    case cudaGraphCondTypeWhile:
+      while (value && device_error() == cudaSuccess) run(step.bodies[0]);
+      return;
+    case cudaGraphCondTypeSwitch:
+      if (value < step.bodies.size()) run(step.bodies[value]);
+      return;
+  }
+}
+
+void run(const std::vector<Step>& steps) {
+  for (const Step& step : steps) {
+    if (!step.enabled) continue;
+    if (step.type == cudaGraphNodeTypeConditional)
+      run_conditional(step);
+    else if (step.type == cudaGraphNodeTypeGraph)
+      run(step.bodies[0]);
+    else
+      step.work();
+  }
+}
+
+Step* find_step(std::vector<Step>& steps, const Node* node) {
+  for (Step& step : steps) {
+    if (step.of == node) return &step;
+    for (auto& body : step.bodies)
+      if (Step* found = find_step(body, node)) return found;
+  }
+  return nullptr;
+}
+
+// Whether both have the same nodes, and then with `to`'s steps as `from` has them.
+bool take(std::vector<Step>& to, std::vector<Step>&& from) {
+  bool same = to.size() == from.size();
+  for (size_t i = 0; same && i < to.size(); ++i) same = to[i].type == from[i].type && to[i].bodies.size() == from[i].bodies.size();
+  if (!same) return false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    for (size_t j = 0; j < to[i].bodies.size(); ++j)
+      if (!take(to[i].bodies[j], std::move(from[i].bodies[j]))) return false;
+    to[i].work = std::move(from[i].work);
+  }
+  return true;
+}
+
+CUgraph_st* cloned(const CUgraph_st& graph) {
+  CUgraph_st* clone = new CUgraph_st;
+  clone->conditions = graph.conditions;
+  std::map<const Node*, Node*> made;
+  for (const Node* node : graph.nodes) {
+    Node* copy = made[node] = new Node(*node);
+    copy->graph = clone;
+    copy->origin = node;
+    for (size_t i = 0; i < copy->values.size(); ++i) copy->pointers[i] = copy->values[i].data();
+    copy->kernel.kernelParams = copy->pointers.data();
+    for (CUgraph_st*& body : copy->bodies) body = cloned(*body);
+    clone->nodes.push_back(copy);
+  }
+  for (Node* copy : clone->nodes)
+    for (Node*& before : copy->after) before = made[before];
+  return clone;
+}
+
+// ---- what nodes do. Each reads its parameters now.
+bool set_kernel(Node& node, const cudaKernelNodeParams& p) {
+  const Kernel* kernel = find_kernel(p.func);
+  if (!kernel) return false;
+  std::vector<std::vector<char>> values;
+  for (int i = 0; i < kernel->arguments; ++i) {
+    const char* at = (const char*)p.kernelParams[i];
+    values.emplace_back(at, at + kernel->argument_bytes[i]);
+  }
+  node.values = values;
+  node.pointers.clear();
+  for (auto& value : node.values) node.pointers.push_back(value.data());
+  node.kernel = p;
+  node.kernel.kernelParams = node.pointers.data();
+  node.work = [p, values]() mutable {
+    std::vector<void*> pointers;
+    for (auto& value : values) pointers.push_back(value.data());
+    launch(p.func, p.gridDim, p.blockDim, pointers.data(), p.sharedMemBytes, nullptr);
+    run_postponed();  // the next step may be a copy
+  };
+  return true;
+}
+void set_copy(Node& node, const cudaMemcpy3DParms& p) { node.copy = p, node.work = [p] { copy_3d(p); }; }
+void set_copy(Node& node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  node.copy = {};
+  node.copy.dstPtr = {to, bytes, bytes, 1}, node.copy.srcPtr = {const_cast<void*>(from), bytes, bytes, 1};
+  node.copy.extent = {bytes, 1, 1}, node.copy.kind = kind;
+  node.work = [=] { memmove(to, from, bytes); };
+}
+void set_fill(Node& node, const cudaMemsetParams& p) {
+  node.fill = p;
+  node.work = [p] {
+    for (size_t y = 0; y < p.height; ++y)
+      for (size_t x = 0; x < p.width; ++x) memcpy((char*)p.dst + y * p.pitch + x * p.elementSize, &p.value, p.elementSize);
+  };
+}
+void set_call(Node& node, const cudaHostNodeParams& p) { node.call = p, node.work = [p] { p.fn(p.userData); }; }
+
+cudaError_t add(cudaGraphNode_t* node, cudaGraph_t graph, cudaGraphNodeType type, const cudaGraphNode_t* after, size_t count, const Work& work = [] {}) {
+  if (!node || !graph || (count && !after)) return failed(cudaErrorInvalidValue);
+  *node = graph->add(type, work, after, count);
+  return cudaSuccess;
+}
+bool is(const Node* node, cudaGraphNodeType type) { return node && node->type == type; }
+
+// The step of `exec` that `node` became, with what `set` makes of a copy of the node.
+template <class F> cudaError_t change(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeType type, F set) {
+  Step* step = exec ? find_step(exec->steps, node) : nullptr;
+  if (!step || step->type != type) return failed(cudaErrorInvalidValue);
+  Node changed{type};
+  if (!set(changed)) return failed(cudaErrorInvalidDeviceFunction);
+  step->work = changed.work;
+  return cudaSuccess;
+}
+}  // namespace
+
+extern "C" {
+cudaError_t cudaGraphCreate(cudaGraph_t* graph, unsigned) { return *graph = new CUgraph_st, cudaSuccess; }
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
+cudaError_t cudaGraphClone(cudaGraph_t* clone, cudaGraph_t graph) { return *clone = cloned(*graph), cudaSuccess; }
+cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* found, cudaGraphNode_t node, cudaGraph_t clone) {
+  for (Node* one : clone->nodes)
+    if (one->origin == node) return *found = one, cudaSuccess;
+  return failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  if (nodes)
+    for (size_t i = 0; i < *count && i < graph->nodes.size(); ++i) nodes[i] = graph->nodes[i];
+  return *count = graph->nodes.size(), cudaSuccess;
+}
+cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
+  size_t roots = 0;
+  for (Node* node : graph->nodes)
+    if (node->after.empty() && (!nodes || roots < *count)) (void)(nodes ? nodes[roots] = node : node), ++roots;
+  return *count = roots, cudaSuccess;
+}
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, size_t* count) {
+  size_t edges = 0;
+  for (Node* node : graph->nodes)
+    for (Node* before : node->after) {
+      if (from && edges < *count) from[edges] = before, to[edges] = node;
+      ++edges;
+    }
+  return *count = from ? std::min(*count, edges) : edges, cudaSuccess;
+}
+cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
+  for (size_t i = 0; nodes && i < *count && i < node->after.size(); ++i) nodes[i] = node->after[i];
+  return *count = node->after.size(), cudaSuccess;
+}
+cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
+  size_t found = 0;
+  for (Node* one : node->graph->nodes)
+    if (std::count(one->after.begin(), one->after.end(), node)) {
+      if (nodes && found < *count) nodes[found] = one;
+      ++found;
+    }
+  return *count = found, cudaSuccess;
+}
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    if (from[i]->graph != graph || to[i]->graph != graph) return failed(cudaErrorInvalidValue);
+    to[i]->after.push_back(from[i]);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    auto& after = to[i]->after;
+    after.erase(std::remove(after.begin(), after.end(), from[i]), after.end());
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) { return *type = node->type, cudaSuccess; }
+cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
+  auto& nodes = node->graph->nodes;
+  nodes.erase(std::find(nodes.begin(), nodes.end(), node));
+  for (Node* one : nodes) one->after.erase(std::remove(one->after.begin(), one->after.end(), node), one->after.end());
+  for (CUgraph_st* body : node->bodies) delete body;
+  return delete node, cudaSuccess;
+}
+cudaError_t cudaGraphDebugDotPrint(cudaGraph_t graph, const char* path, unsigned) {
+  static const char* const names[] = {"kernel", "memcpy", "memset", "host", "graph", "empty", "wait event", "record event", "signal", "wait", "allocate", "free", "", "conditional"};
+  FILE* file = fopen(path, "w");
+  if (!file) return failed(cudaErrorOperatingSystem);
+  fprintf(file, "digraph graph_1 {\n");
+  for (size_t i = 0; i < graph->nodes.size(); ++i) {
+    fprintf(file, "  n%zu [label=\"%s\"];\n", i, names[graph->nodes[i]->type]);
+    for (Node* before : graph->nodes[i]->after)
+      fprintf(file, "  n%zu -> n%zu;\n", (size_t)(std::find(graph->nodes.begin(), graph->nodes.end(), before) - graph->nodes.begin()), i);
+  }
+  fprintf(file, "}\n");
+  return fclose(file), cudaSuccess;
+}
+
+// ---- instances
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
+  if (!exec || !graph) return failed(cudaErrorInvalidValue);
+  auto made = std::make_unique<CUgraphExec_st>();
+  made->flags = flags;
+  if (!make_steps(*graph, made->steps, made->conditions)) return failed(cudaErrorInvalidValue);
+  return *exec = made.release(), cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphInstantiateParams* p) {
+  cudaError_t error = cudaGraphInstantiateWithFlags(exec, graph, p->flags);
+  p->result_out = error == cudaSuccess ? cudaGraphInstantiateSuccess : cudaGraphInstantiateInvalidStructure;
+  return p->errNode_out = nullptr, error;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, cudaSuccess; }
+cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) { return *flags = exec->flags, cudaSuccess; }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return result(enqueue(stream, [steps = exec->steps, conditions = exec->conditions] {
+    for (const auto& one : conditions)
+      if (one->set_at_launch) one->value = one->start;
+    run(steps);
+  }));
+}
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* info) {
+  std::vector<Step> steps;
+  std::vector<std::shared_ptr<Condition>> conditions;
+  bool same = make_steps(*graph, steps, conditions) && take(exec->steps, std::move(steps));
+  if (info) *info = {same ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged, nullptr, nullptr};
+  return same ? cudaSuccess : failed(cudaErrorGraphExecUpdateFailure);
+}
+cudaError_t cudaGraphExecChildGraphNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraph_t child) {
+  Step* step = find_step(exec->steps, node);
+  std::vector<Step> steps;
+  std::vector<std::shared_ptr<Condition>> conditions;
+  bool same = step && step->type == cudaGraphNodeTypeGraph && make_steps(*child, steps, conditions) && take(step->bodies[0], std::move(steps));
+  return same ? cudaSuccess : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned enabled) {
+  Step* step = find_step(exec->steps, node);
+  return step ? (step->enabled = enabled != 0, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned* enabled) {
+  Step* step = find_step(exec->steps, node);
+  return step ? (*enabled = step->enabled, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+
+// ---- kernels
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaKernelNodeParams* p) {
+  if (!p || !find_kernel(p->func)) return failed(cudaErrorInvalidDeviceFunction);
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeKernel, after, count);
+  if (error == cudaSuccess) set_kernel(**node, *p);
+  return error;
+}
+cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodeParams* p) {
+  return is(node, cudaGraphNodeTypeKernel) && node->kernel.func ? (*p = node->kernel, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+  if (!is(node, cudaGraphNodeTypeKernel)) return failed(cudaErrorInvalidValue);
+  return set_kernel(*node, *p) ? cudaSuccess : failed(cudaErrorInvalidDeviceFunction);
+}
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+  return change(exec, node, cudaGraphNodeTypeKernel, [&](Node& made) { return set_kernel(made, *p); });
+}
+
+// ---- copies, fills, calls of the host
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaMemcpy3DParms* p) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeMemcpy, after, count);
+  if (error == cudaSuccess) set_copy(**node, *p);
+  return error;
+}
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* to, const void* from, size_t bytes,
+                                     cudaMemcpyKind kind) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeMemcpy, after, count);
+  if (error == cudaSuccess) set_copy(**node, to, from, bytes, kind);
+  return error;
+}
+cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const void* symbol, const void* from,
+                                           size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  const Variable* variable = find_variable(symbol);
+  if (!variable) return failed(cudaErrorInvalidSymbol);
+  return cudaGraphAddMemcpyNode1D(node, graph, after, count, (char*)variable->address + offset, from, bytes, kind);
+}
+cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* to, const void* symbol,
+                                             size_t bytes, size_t offset, cudaMemcpyKind kind) {
+  const Variable* variable = find_variable(symbol);
+  if (!variable) return failed(cudaErrorInvalidSymbol);
+  return cudaGraphAddMemcpyNode1D(node, graph, after, count, to, (char*)variable->address + offset, bytes, kind);
+}
+cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms* p) {
+  return is(node, cudaGraphNodeTypeMemcpy) ? (*p = node->copy, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
+  return is(node, cudaGraphNodeTypeMemcpy) ? (set_copy(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return is(node, cudaGraphNodeTypeMemcpy) ? (set_copy(*node, to, from, bytes, kind), cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
+  return change(exec, node, cudaGraphNodeTypeMemcpy, [&](Node& made) { return set_copy(made, *p), true; });
+}
+cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  return change(exec, node, cudaGraphNodeTypeMemcpy, [&](Node& made) { return set_copy(made, to, from, bytes, kind), true; });
+}
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaMemsetParams* p) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeMemset, after, count);
+  if (error == cudaSuccess) set_fill(**node, *p);
+  return error;
+}
+cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* p) {
+  return is(node, cudaGraphNodeTypeMemset) ? (*p = node->fill, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* p) {
+  return is(node, cudaGraphNodeTypeMemset) ? (set_fill(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemsetParams* p) {
+  return change(exec, node, cudaGraphNodeTypeMemset, [&](Node& made) { return set_fill(made, *p), true; });
+}
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaHostNodeParams* p) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeHost, after, count);
+  if (error == cudaSuccess) set_call(**node, *p);
+  return error;
+}
+cudaError_t cudaGraphHostNodeGetParams(cudaGraphNode_t node, cudaHostNodeParams* p) {
+  return is(node, cudaGraphNodeTypeHost) ? (*p = node->call, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeParams* p) {
+  return is(node, cudaGraphNodeTypeHost) ? (set_call(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaHostNodeParams* p) {
+  return change(exec, node, cudaGraphNodeTypeHost, [&](Node& made) { return set_call(made, *p), true; });
+}
+
+// ---- nodes of other kinds
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count) {
+  return add(node, graph, cudaGraphNodeTypeEmpty, after, count);
+}
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaGraph_t child) {
+  if (!child) return failed(cudaErrorInvalidValue);
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeGraph, after, count);
+  if (error == cudaSuccess) (*node)->bodies.push_back(cloned(*child));
+  return error;
+}
+cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* child) {
+  return is(node, cudaGraphNodeTypeGraph) ? (*child = node->bodies[0], cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaEvent_t event) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeEventRecord, after, count, [event] { record_now(event); });
+  if (error == cudaSuccess) (*node)->event = event;
+  return error;
+}
+cudaError_t cudaGraphAddEventWaitNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaEvent_t event) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeWaitEvent, after, count, [event] { cudaEventSynchronize(event); });
+  if (error == cudaSuccess) (*node)->event = event;
+  return error;
+}
+cudaError_t cudaGraphEventRecordNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) { return *event = node->event, cudaSuccess; }
+cudaError_t cudaGraphEventWaitNodeGetEvent(cudaGraphNode_t node, cudaEvent_t* event) { return *event = node->event, cudaSuccess; }
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaMemAllocNodeParams* p) {
+  std::shared_ptr<void> memory = graph_memory(p->bytesize);
+  if (!(p->dptr = memory.get())) return failed(cudaErrorMemoryAllocation);
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeMemAlloc, after, count, [memory] {});
+  if (error == cudaSuccess) (*node)->allocation = *p;
+  return error;
+}
+cudaError_t cudaGraphMemAllocNodeGetParams(cudaGraphNode_t node, cudaMemAllocNodeParams* p) {
+  return is(node, cudaGraphNodeTypeMemAlloc) ? (*p = node->allocation, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* p) {
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeMemFree, after, count);
+  if (error == cudaSuccess) (*node)->freed = p;
+  return error;
+}
+cudaError_t cudaGraphMemFreeNodeGetParams(cudaGraphNode_t node, void* p) {
+  return is(node, cudaGraphNodeTypeMemFree) ? (*(void**)p = node->freed, cudaSuccess) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType, void* value) {
+  return *(unsigned long long*)value = graph_memory_bytes(), cudaSuccess;
+}
+cudaError_t cudaDeviceSetGraphMemAttribute(int, cudaGraphMemAttributeType, void*) { return cudaSuccess; }
+cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
+
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle* handle, cudaGraph_t graph, unsigned start, unsigned flags) {
+  auto made = std::make_shared<Condition>(Condition{start, start, (flags & cudaGraphCondAssignDefault) != 0});
+  graph->conditions.push_back(made);
+  return *handle = (cudaGraphConditionalHandle)(size_t)made.get(), cudaSuccess;
+}
+static cudaError_t add_conditional(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaConditionalNodeParams* p) {
+  unsigned most = p->type == cudaGraphCondTypeWhile ? 1 : p->type == cudaGraphCondTypeIf ? 2 : ~0u;
+  if (!find_condition(*graph, p->handle) || p->size < 1 || p->size > most) return failed(cudaErrorInvalidValue);
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeConditional, after, count);
+  if (error != cudaSuccess) return error;
+  for (unsigned i = 0; i < p->size; ++i) (*node)->bodies.push_back(new CUgraph_st);
+  p->phGraph_out = (*node)->bodies.data();
+  return (*node)->condition = *p, cudaSuccess;
+}
+cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaGraphNodeParams* p) {
+  switch (p->type) {
+    case cudaGraphNodeTypeKernel: return cudaGraphAddKernelNode(node, graph, after, count, &p->kernel);
+    case cudaGraphNodeTypeMemcpy: return cudaGraphAddMemcpyNode(node, graph, after, count, &p->memcpy.copyParams);
+    case cudaGraphNodeTypeMemset: return cudaGraphAddMemsetNode(node, graph, after, count, &p->memset);
+    case cudaGraphNodeTypeHost: return cudaGraphAddHostNode(node, graph, after, count, &p->host);
+    case cudaGraphNodeTypeGraph: return cudaGraphAddChildGraphNode(node, graph, after, count, p->graph.graph);
+    case cudaGraphNodeTypeEmpty: return cudaGraphAddEmptyNode(node, graph, after, count);
+    case cudaGraphNodeTypeEventRecord: return cudaGraphAddEventRecordNode(node, graph, after, count, p->eventRecord.event);
+    case cudaGraphNodeTypeWaitEvent: return cudaGraphAddEventWaitNode(node, graph, after, count, p->eventWait.event);
+    case cudaGraphNodeTypeMemAlloc: return cudaGraphAddMemAllocNode(node, graph, after, count, &p->alloc);
+    case cudaGraphNodeTypeMemFree: return cudaGraphAddMemFreeNode(node, graph, after, count, p->free.dptr);
+    case cudaGraphNodeTypeConditional: return add_conditional(node, graph, after, count, &p->conditional);
+    default: return failed(cudaErrorNotSupported);
+  }
+}
+}

@@ -1,0 +1,38 @@
+// What a graph is made of: shared by graph.cpp and by the capture of streams (stream.cpp).
+#pragma once
+#include "runtime.h"
+
+using Work = std::function<void()>;
+
+struct CUgraphNode_st {
+  cudaGraphNodeType type;
+  Work work;
+  std::vector<CUgraphNode_st*> after;  // nodes of the same graph that come before this one
+  CUgraph_st* graph = nullptr;
+  const CUgraphNode_st* origin = nullptr;  // of a clone: the node it was made from
+  std::vector<std::vector<char>> values;   // arguments of a kernel, to which `kernel.kernelParams` leads
+  std::vector<void*> pointers;
+  cudaKernelNodeParams kernel = {};
+  cudaMemcpy3DParms copy = {};
+  cudaMemsetParams fill = {};
+  cudaHostNodeParams call = {};
+  cudaMemAllocNodeParams allocation = {};
+  void* freed = nullptr;
+  cudaEvent_t event = nullptr;
+  std::vector<CUgraph_st*> bodies;  // the graph of a child node; those of a conditional one
+  cudaConditionalNodeParams condition = {};
+};
+
+struct Condition {
+  unsigned value;  // first: device code writes it through the handle (loom/execution.h)
+  unsigned start;
+  bool set_at_launch;
+};
+
+struct CUgraph_st {
+  std::vector<CUgraphNode_st*> nodes;  // in the order in which they were added
+  std::vector<std::shared_ptr<Condition>> conditions;
+  CUgraphNode_st* add(cudaGraphNodeType type, Work work, const CUgraphNode_st* const* after, size_t count);
+  void add_captured(cudaGraphNodeType type, Work work);  // after all that was captured before
+  ~CUgraph_st();
+};
