@@ -13,7 +13,7 @@ from itertools import product
 from threadloom.machine.model import Device
 from threadloom.sched.ops import Issue, SProgram
 
-LAST_RANK = 6  # no move's rank is as late
+FIRST_RANK, LAST_RANK = 0, 6  # no move comes before the first, or is as late as the last
 
 
 @dataclass(frozen=True, slots=True)

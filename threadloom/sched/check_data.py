@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from threadloom.machine.model import Completion
 from threadloom.sched.check_findings import Finding, Findings
@@ -43,8 +44,7 @@ class Access:
         return parts and (self.share == other.share or ALL in (self.share, other.share))
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """`first` must be done before `second` starts, for the sake of `buffer`; `kind`: "read" or "overwrite"."""
 
     kind: str

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from threadloom.machine.model import SEU, Completion, Device
 from threadloom.sched.check_findings import Finding, Findings, along
@@ -18,8 +19,7 @@ from threadloom.sched.ops import Arrive, Buffer, Fence, Issue, Reason, Signal, S
 from threadloom.sched.semantics import GROUPS, Places, Step, TaskInstance, describe, wait_target
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One phase of one entry of a ring signal on one EU."""
 
     eu: int
@@ -35,8 +35,7 @@ class Entry:
         return f"{self.signal}[{self.entry}] phase {self.phase}"
 
 
-@dataclass(frozen=True, slots=True)
-class Contribution:
+class Contribution(NamedTuple):
     """Something that counts towards a phase: at event `node`; `gate` must come after the phase before is complete."""
 
     node: int
@@ -46,8 +45,7 @@ class Contribution:
     step: Step
 
 
-@dataclass(frozen=True, slots=True)
-class RingWait:
+class RingWait(NamedTuple):
     """A wait for `entry` (phase -1: passes on a fresh entry); `before` is the event just before it in its role."""
 
     node: int

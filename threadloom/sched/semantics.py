@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Completion
@@ -33,9 +34,8 @@ class Trips:
         return ", ".join(f"loop {k}: {'/'.join(map(str, v))}" for k, v in sorted(self.counts.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskInstance:
-    """Running instance `instance` of sTask `task` in its loop."""
+class TaskInstance(NamedTuple):
+    """Running instance `instance` of sTask `task` in its loop. A tuple: the checker hashes them all the time."""
 
     task: str
     instance: int

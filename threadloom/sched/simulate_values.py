@@ -20,7 +20,7 @@ from typing import Protocol
 
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import SEU, Completion, Device
-from threadloom.sched.adversaries import LAST_RANK, Adversary, adversaries
+from threadloom.sched.adversaries import FIRST_RANK, LAST_RANK, Adversary, adversaries
 from threadloom.sched.ops import Arrive, Fence, Issue, Reason, SProgram, Wait
 from threadloom.sched.semantics import GROUPS, Places, Reference, Step, TaskInstance, Trips, streams, wait_target
 from threadloom.sched.simulated_state import (
@@ -101,7 +101,7 @@ class Simulation:
         self.touched: dict[int, tuple[int, list[Touch], list[Touch]]] = {}  # by the id of a step of `streams`
 
     def run(self, adversary: Adversary) -> Outcome:
-        self._reset()
+        self._reset(adversary)
         chooser = random.Random(adversary.seed)
         try:
             while move := self._chosen(adversary, chooser):
@@ -117,13 +117,16 @@ class Simulation:
             return Outcome("deadlock", f"stuck: {text}", str(adversary))
         return Outcome("right", "", str(adversary))
 
-    def _reset(self) -> None:
+    def _reset(self, adversary: Adversary) -> None:
+        self.adversary = adversary
         self.slots: dict[tuple[int, str, int], Slot] = defaultdict(Slot)
         self.entries: dict[tuple[int, str, int], Entry] = {}
         self.flying: list[Operation] = []
         self.expected: set[tuple[int, str, str, int]] = set()
         self.made: dict[tuple[int, TaskInstance, int], Content] = {}
-        self.threads = [Thread(eu, role, steps) for (eu, role), steps in self.streams.items()]
+        self.threads = [
+            Thread(eu, role, steps, adversary.rank_step(role)) for (eu, role), steps in self.streams.items()
+        ]
 
     def _chosen(self, adversary: Adversary, chooser: random.Random) -> Thread | Operation | None:
         """The adversary's next move; None where nothing can move."""
@@ -133,12 +136,13 @@ class Simulation:
             return chooser.choice(moves) if moves else None
         best, chosen = LAST_RANK, None
         for thread in self.threads:
-            if (rank := adversary.rank_step(thread.role)) < best and self._can_advance(thread):
-                best, chosen = rank, thread
+            if thread.rank < best and self._can_advance(thread):
+                best, chosen = thread.rank, thread
+        if best == FIRST_RANK:
+            return chosen
         for operation in self.flying:
-            rank = adversary.rank_end(operation.unit.name, operation.unit.is_async, operation.step.role)
-            if rank < best and _can_end(operation):
-                best, chosen = rank, operation
+            if operation.rank < best and _can_end(operation):
+                best, chosen = operation.rank, operation
         return chosen
 
     def _can_advance(self, thread: Thread) -> bool:
@@ -226,7 +230,8 @@ class Simulation:
         if (found := self.touched.get(id(step))) is None:
             found = self.touched[id(step)] = self._touched(who, step)
         part, reads, writes = found
-        return Operation(who, step, unit, part, self._uses(step, reads), self._uses(step, writes))
+        rank = self.adversary.rank_end(unit.name, unit.is_async, step.role)
+        return Operation(who, step, unit, part, self._uses(step, reads), self._uses(step, writes), rank)
 
     def _uses(self, step: Step, touches: list[Touch]) -> list[Use]:
         return [Use(self.slots[step.eu, t.buffer.name, t.place], t.value, t.buffer, t.cell) for t in touches]
@@ -404,7 +409,7 @@ class ReferenceTerms(SymbolicExecutor):
         super().__init__(program)
         self.right: dict[tuple[TaskInstance, int], dict[str, Content]] = {}
         serial = Simulation(program, device, trips, self)
-        serial._reset()
+        serial._reset(Adversary())
         issued = [
             step for (eu, _), steps in serial.streams.items() if eu == 0 for step in steps
             if step.active and isinstance(step.instr, Issue) and step.instr.task not in serial.implicit

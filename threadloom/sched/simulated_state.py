@@ -74,6 +74,7 @@ class Operation:
     part: int
     reads: list[Use]
     writes: list[Use]
+    rank: int = 0  # how late its end may be taken
     skipped: bool = False
     previous: list[Operation] = field(default_factory=list)  # must end before this one does
     done: bool = False
@@ -93,6 +94,7 @@ class Thread:
     eu: int
     role: str
     steps: list[Step]
+    rank: int = 0  # how late its next step may be taken
     at: int = 0
     running: Operation | None = None  # a synchronous task that it is in
     fifos: dict[str, list[Operation | None]] = field(default_factory=lambda: defaultdict(list))

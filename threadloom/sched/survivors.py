@@ -12,7 +12,7 @@ only in which worker is which, where the program itself looks the same with its 
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -82,12 +82,13 @@ def try_mutants(program: SProgram, device: Device, mutants: Iterable[Mutant]) ->
     original = [_execution(program, device, trips, Findings()) for trips in cases]
     exchanges = [names for names in _exchanges(program) if _shape(program, names) == _shape(program, {})]
     known: dict[Hashable, Killed | Survivor] = {}
+    refused: Counter[str] = Counter()
     verdicts: list[Killed | Survivor] = []
     for mutant in mutants:
         if mutant.program != program:
             shapes = [(_shape(mutant.program, names), names) for names in ({}, *exchanges)]
             seen = next(((known[s], names) for s, names in shapes if s in known), None)
-            made = _try(mutant, device, cases, original) if seen is None else _exchanged_back(*seen)
+            made = _try(mutant, device, cases, original, refused) if seen is None else _exchanged_back(*seen)
             known[shapes[0][0]] = made
             verdicts.append(replace(made, mutant=mutant))
     return Report(
@@ -133,14 +134,18 @@ def _execution(program: SProgram, device: Device, trips: Trips, findings: Findin
     return check_execution_of(program, device, trips, findings, cluster_eus(program))
 
 
-def _try(mutant: Mutant, device: Device, cases: list[Trips], original: list[Execution]) -> Killed | Survivor:
-    """The checker's verdict; the mutant is tried on its own trip counts and on those of the original."""
+def _try(
+    mutant: Mutant, device: Device, cases: list[Trips], original: list[Execution], refused: Counter[str]
+) -> Killed | Survivor:
+    """The checker's verdict; the mutant is tried on its own trip counts and on those of the original, first on those at
+    which mutants were `refused` before."""
     findings = check_static(mutant.program, device)
     own = {str(trips): trips for trips in (*trip_cases(mutant.program), *cases)} if not findings else {}
     changed: dict[str, Execution] = {}
-    for text, trips in own.items():
-        changed[text] = _execution(mutant.program, device, trips, findings)
+    for text in sorted(own, key=lambda text: -refused[text]):
+        changed[text] = _execution(mutant.program, device, own[text], findings)
         if findings:
+            refused[text] += 1
             break
     if findings:
         return Killed(mutant, findings.list()[0])
