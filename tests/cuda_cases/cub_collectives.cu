@@ -162,6 +162,26 @@ template <class T> __host__ __device__ bool twiddles(T low, T high) {
 __global__ void twiddle(int* right) {
   *right = twiddles(-2.5f, -1.f) + twiddles(-1.f, 3.f) + twiddles(-5, 7) + twiddles(3u, 4000000000u) + twiddles(-1e300, 1e-300);
 }
+/* Sums of bools count. */
+static void check_counting() {
+  cub::CachingDeviceAllocator allocator(true);
+  std::vector<char> some(300);
+  for (int i = 0; i < 300; ++i) some[i] = i % 3 == 0;
+  char* in = to_device(some);
+  struct IsSet { __host__ __device__ bool operator()(char c) const { return c; } };
+  cub::TransformInputIterator<bool, IsSet, char*> flags(in, IsSet());
+  int *count, got;
+  void* storage = nullptr;
+  size_t bytes = 0;
+  CubDebugExit(allocator.DeviceAllocate((void**)&count, sizeof *count));
+  cub::DeviceReduce::Sum(storage, bytes, flags, count, 300);
+  CubDebugExit(allocator.DeviceAllocate(&storage, bytes));
+  cub::DeviceReduce::Sum(storage, bytes, flags, count, 300);
+  cudaMemcpy(&got, count, sizeof got, cudaMemcpyDefault);
+  EXPECT(got == 100, "%d of 100 flags", got);
+  CubDebugExit(allocator.DeviceFree(count));
+  CubDebugExit(allocator.DeviceFree(storage));
+}
 static void check_traits() {
   int* right;
   CubDebugExit(cudaMallocManaged(&right, sizeof(int)));
@@ -175,6 +195,7 @@ static void check_traits() {
 
 int main() {
   check_traits();
+  check_counting();
   check_collectives();
   check_neighbours();
   check_device_wide();

@@ -83,6 +83,9 @@ int main() {
   EXPECT(__nv_fp8_e4m3(1000.0f).__x == 0x7e && __nv_fp8_e4m3(-1e9f).__x == 0xfe, "saturation");
   EXPECT(__nv_fp8_e4m3(1.0625f).__x == 0x38 && __nv_fp8_e4m3(1.1875f).__x == 0x3a, "ties go to even");
   EXPECT((float)__nv_fp8_e5m2(__half(3.0f)) == 3.0f, "half to fp8");
+  __half2 pair = __halves2half2(__float2half(1.0f), __float2half(2.0f));
+  __nv_bfloat162 other = __halves2bfloat162(__float2bfloat16(1.0f), __float2bfloat16(2.0f));
+  EXPECT(__low2float(pair) == 1 && __high2float(pair) == 2 && __low2float(other) == 1 && __high2float(other) == 2, "pairs");
   EXPECT(__nv_fp8x4_e4m3(__nv_bfloat162(1.0f, 2.0f), __nv_bfloat162(1.0f, 2.0f)).__x == 0x40384038, "two pairs to fp8");
 
   // A tie goes to even; a double just above a tie goes up, though as a float it is the tie.

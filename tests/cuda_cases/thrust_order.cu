@@ -1,4 +1,7 @@
 // slow; Thrust: runs of keys, parts, sorted ranges, other orders, iterators made of iterators; on host and device.
+#include <sstream>
+
+#include <thrust/complex.h>
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>
 #include <thrust/iterator/permutation_iterator.h>
@@ -94,7 +97,34 @@ template <class V> static void check_iterators() {
   EXPECT(in_place < 20 && many[0] == 0 && many[999] == 999, "shuffle leaves %d in place", in_place);
 }
 
+/* Tuples and pairs are assigned in device code. */
+__global__ void assign(int* whole, float* part) {
+  thrust::tie(whole[0], part[0]) = thrust::make_tuple(3, 0.5f);
+  thrust::pair<int, float> p, q = thrust::make_pair(4, 1.5f);
+  p = q;
+  thrust::tuple<int, float> t;
+  t = p;
+  whole[1] = thrust::get<0>(t), part[1] = p.second;
+}
+static void check_tuples() {
+  thrust::device_vector<int> whole(2);
+  thrust::device_vector<float> part(2);
+  assign<<<1, 1>>>(whole.data().get(), part.data().get());
+  cudaDeviceSynchronize();
+  EXPECT(whole[0] == 3 && part[0] == 0.5f && whole[1] == 4 && part[1] == 1.5f, "assigned");
+  auto [a, b] = thrust::make_pair(5, 'c');
+  auto [c, d] = thrust::make_tuple(6, 2.5);
+  EXPECT(a == 5 && b == 'c' && c == 6 && d == 2.5, "bindings");
+  std::stringstream text;
+  thrust::complex<float> z;
+  text << thrust::complex<float>(1, -2);
+  EXPECT(text.str() == "(1,-2)" && text >> z && z == thrust::complex<float>(1, -2), "complex as text");
+  register float root = rsqrtf(4) + rcbrtf(8) + cospif(2);
+  EXPECT(root == 2, "host's functions: %f", root);
+}
+
 int main() {
+  check_tuples();
   check_keys<thrust::host_vector<int>>(), check_keys<thrust::device_vector<int>>();
   check_parts<thrust::host_vector<int>>(), check_parts<thrust::device_vector<int>>();
   check_sorted<thrust::host_vector<int>>(), check_sorted<thrust::device_vector<int>>();

@@ -33,7 +33,7 @@ PRELUDE = HEADERS / "loom" / "prelude.h"
 _CUDA_MODE = (
     "-x", "cuda", "--cuda-host-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version",
     "-Xclang", "-fcuda-allow-variadic-functions", "-Xclang", "-target-sdk-version=11.8",
-    "-Wno-reserved-user-defined-literal", "-Wno-inline-new-delete",
+    "-Wno-reserved-user-defined-literal", "-Wno-inline-new-delete", "-Wno-register",
 )  # fmt: skip
 _RAW_IR = ("-O1", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-S", "-fno-discard-value-names", "-o", "-")
 # Missing returns are no undefined behaviour on the device, float to integer saturates, no errno.

@@ -320,3 +320,4 @@ template <class T, int X, int Items, bool = false, int Y = 1, int Z = 1, int Arc
   TempStorage& storage_;
 };
 }  // namespace cub
+#include "block_heads.cuh"

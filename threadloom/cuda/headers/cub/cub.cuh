@@ -4,6 +4,7 @@
 #include <loom/prelude.h>
 #include "functors.cuh"
 #if defined(__CUDA__)
+#include "allocator.cuh"
 #include "debug.cuh"
 #include "traits.cuh"
 #include "warp.cuh"

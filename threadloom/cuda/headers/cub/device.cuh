@@ -14,13 +14,16 @@ template <class F> static inline cudaError_t __loom_run(void* storage, size_t& b
 #define LOOM_SERIAL(...) return __loom_run(storage, bytes, stream, [=] __device__() mutable { __VA_ARGS__ })
 #define LOOM_STORAGE void *storage, size_t &bytes
 template <class It> using __loom_value = typename std::iterator_traits<It>::value_type;
+/* What an operator makes of its own results: sums of bools are ints. */
+template <class Op, class A, class B = A> using __loom_sum_of = std::decay_t<decltype(std::declval<Op&>()(std::declval<A>(), std::declval<B>()))>;
 
 struct DeviceReduce {
   template <class In, class Out, class Op, class T> static cudaError_t Reduce(LOOM_STORAGE, In in, Out out, long n, Op op, T initial, cudaStream_t stream = 0, bool = false) {
     LOOM_SERIAL(T sum = initial; for (long i = 0; i < n; ++i) sum = op(sum, in[i]); *out = sum;);
   }
   template <class In, class Out> static cudaError_t Sum(LOOM_STORAGE, In in, Out out, long n, cudaStream_t stream = 0, bool = false) {
-    LOOM_SERIAL(__loom_value<In> sum = 0; for (long i = 0; i < n; ++i) sum = sum + in[i]; *out = sum;);
+    typedef __loom_sum_of<cub::Sum, __loom_value<Out>, __loom_value<In>> T;
+    LOOM_SERIAL(T sum = T(0); for (long i = 0; i < n; ++i) sum = sum + in[i]; *out = sum;);
   }
   template <class In, class Out> static cudaError_t Max(LOOM_STORAGE, In in, Out out, long n, cudaStream_t stream = 0, bool = false) {
     LOOM_SERIAL(if (n <= 0) return; __loom_value<In> best = in[0]; for (long i = 1; i < n; ++i) if (best < in[i]) best = in[i]; *out = best;);
@@ -51,10 +54,11 @@ struct DeviceScan {
     LOOM_SERIAL(T sum = initial; for (long i = 0; i < n; ++i) { T next = op(sum, in[i]); out[i] = sum; sum = next; });
   }
   template <class In, class Out, class Op> static cudaError_t InclusiveScan(LOOM_STORAGE, In in, Out out, Op op, long n, cudaStream_t stream = 0, bool = false) {
-    LOOM_SERIAL(if (n <= 0) return; __loom_value<In> sum = in[0]; out[0] = sum; for (long i = 1; i < n; ++i) out[i] = sum = op(sum, in[i]););
+    typedef __loom_sum_of<Op, __loom_value<In>> T;
+    LOOM_SERIAL(if (n <= 0) return; T sum = in[0]; out[0] = sum; for (long i = 1; i < n; ++i) out[i] = sum = op(sum, in[i]););
   }
   template <class In, class Out> static cudaError_t ExclusiveSum(LOOM_STORAGE, In in, Out out, long n, cudaStream_t stream = 0, bool = false) {
-    return ExclusiveScan(storage, bytes, in, out, cub::Sum(), __loom_value<In>(0), n, stream);
+    return ExclusiveScan(storage, bytes, in, out, cub::Sum(), __loom_sum_of<cub::Sum, __loom_value<In>>(0), n, stream);
   }
   template <class In, class Out> static cudaError_t InclusiveSum(LOOM_STORAGE, In in, Out out, long n, cudaStream_t stream = 0, bool = false) {
     return InclusiveScan(storage, bytes, in, out, cub::Sum(), n, stream);

@@ -145,7 +145,7 @@ LOOM_DEVICE bool isfinite(double x) { return __builtin_isfinite(x); }
 LOOM_DEVICE bool signbit(float x) { return __builtin_signbit(x); }
 LOOM_DEVICE bool signbit(double x) { return __builtin_signbit(x); }
 
-/* What CUDA has beyond C. The reciprocal roots are device-only names: newer C libraries declare rsqrt themselves. */
+/* What CUDA has beyond C. The host's versions of some are in host_math.h: newer C libraries declare these themselves. */
 LOOM_DEVICE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 LOOM_DEVICE double rsqrt(double x) { return __loom_rsqrt(x); }
 LOOM_DEVICE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }

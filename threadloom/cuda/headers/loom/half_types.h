@@ -191,7 +191,7 @@ template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
   LOOM_HOST_DEVICE H2 __float22##tag##2_rn(float2 v) { return H2(H(v.x), H(v.y)); }                                              \
   LOOM_HOST_DEVICE float2 __##tag##22float2(H2 v) { return make_float2((float)v.x, (float)v.y); }                                \
   LOOM_HOST_DEVICE H2 __##tag##2##tag##2(H v) { return H2(v, v); }                                                               \
-  LOOM_HOST_DEVICE H2 __##tag##s2##tag##2(H a, H b) { return H2(a, b); }                                                         \
+  LOOM_HOST_DEVICE H2 __halves2##tag##2(H a, H b) { return H2(a, b); }                                                           \
   LOOM_HOST_DEVICE H2 make_##tag##2(H a, H b) { return H2(a, b); }                                                               \
   LOOM_HOST_DEVICE H __low2##tag(H2 v) { return v.x; }                                                                           \
   LOOM_HOST_DEVICE H __high2##tag(H2 v) { return v.y; }                                                                          \

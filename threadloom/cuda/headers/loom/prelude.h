@@ -31,6 +31,7 @@
 #include <time.h>
 #include "vector_types.h"
 #if defined(__CUDA__)
+#include "host_math.h"
 #include "execution.h"
 #include "atomics.h"
 #include "intrinsics.h"

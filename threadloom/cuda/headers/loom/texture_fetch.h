@@ -15,6 +15,10 @@ LOOM_TEXEL(int, int)
 LOOM_TEXEL(uint, unsigned)
 LOOM_TEXEL(float, float)
 #undef LOOM_TEXEL
+template <class T> struct __loom_one;
+template <> struct __loom_one<float> { typedef float1 type; };
+template <> struct __loom_one<int> { typedef int1 type; };
+template <> struct __loom_one<unsigned> { typedef uint1 type; };
 template <class T, cudaTextureReadMode mode> struct __loom_fetched { typedef T type; };
 template <int count> struct __loom_floats;
 template <> struct __loom_floats<1> { typedef float type; };
@@ -131,6 +135,28 @@ template <class T> LOOM_DEVICE T tex3D(cudaTextureObject_t object, float x, floa
 template <class T> LOOM_DEVICE T tex1DLod(cudaTextureObject_t object, float x, float) { return tex1D<T>(object, x); }
 template <class T> LOOM_DEVICE T tex2DLod(cudaTextureObject_t object, float x, float y, float) { return tex2D<T>(object, x, y); }
 template <class T> LOOM_DEVICE T tex3DLod(cudaTextureObject_t object, float x, float y, float z, float) { return tex3D<T>(object, x, y, z); }
+template <class T> LOOM_DEVICE T tex1DGrad(cudaTextureObject_t object, float x, float, float) { return tex1D<T>(object, x); }
+template <class T> LOOM_DEVICE T tex2DGrad(cudaTextureObject_t object, float x, float y, float2, float2) { return tex2D<T>(object, x, y); }
+template <class T> LOOM_DEVICE T tex3DGrad(cudaTextureObject_t object, float x, float y, float z, float4, float4) { return tex3D<T>(object, x, y, z); }
+/* One channel of the four texels that a filtered fetch would weigh, from the lower left on, against the clock. */
+template <class T> LOOM_DEVICE T tex2Dgather(cudaTextureObject_t object, float x, float y, int channel = 0) {
+  static_assert(__loom_texel<T>::count == 4, "a gather gives four values");
+  typedef typename __loom_texel<T>::scalar scalar;
+  const __loom_sampler& s = __loom_sampler_of(object);
+  const int across[4] = {0, 1, 1, 0}, down[4] = {1, 1, 0, 0};
+  cudaTextureDesc how = s.how;
+  how.filterMode = cudaFilterModePoint;
+  T result;
+  for (int i = 0; i < 4; ++i) {
+    float dx = (float)across[i] - 0.5f, dy = (float)down[i] - 0.5f;
+    if (how.normalizedCoords) dx /= (float)s.image.width, dy /= (float)s.image.height;
+    int channels = 1 + (s.image.format.y > 0) + (s.image.format.z > 0) + (s.image.format.w > 0);
+    __loom_image one = s.image;
+    one.data += channel < channels ? (size_t)channel * (size_t)(s.image.format.x / 8) : 0;
+    ((scalar*)&result)[i] = __loom_sample<typename __loom_one<scalar>::type, 2>(one, how, x + dx, y + dy, 0).x;
+  }
+  return result;
+}
 LOOM_DEVICE __loom_image __loom_layer(const __loom_image& image, int layer) {
   __loom_image one = image;
   long last = image.depth ? (long)image.depth - 1 : 0;

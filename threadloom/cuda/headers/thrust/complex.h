@@ -2,6 +2,8 @@
 #pragma once
 #include <cmath>
 #include <complex>
+#include <istream>
+#include <ostream>
 
 #define LOOM_COMPLEX template <typename T> __host__ __device__ inline
 
@@ -115,6 +117,14 @@ LOOM_COMPLEX complex<T> acos(const complex<T>& z) { return T(1.57079632679489661
 LOOM_COMPLEX complex<T> atan(const complex<T>& z) {
   const complex<T> turned = atanh(complex<T>(-z.imag(), z.real()));
   return {turned.imag(), -turned.real()};
+}
+
+/* As std::complex is written and read: (re,im). */
+template <typename T, class C, class R> std::basic_ostream<C, R>& operator<<(std::basic_ostream<C, R>& out, const complex<T>& z) { return out << std::complex<T>(z.real(), z.imag()); }
+template <typename T, class C, class R> std::basic_istream<C, R>& operator>>(std::basic_istream<C, R>& in, complex<T>& z) {
+  std::complex<T> read;
+  if (in >> read) z = read;
+  return in;
 }
 
 }  // namespace thrust

@@ -35,30 +35,27 @@ template <class E, class I> __host__ __device__ permutation_iterator<E, I> make_
 
 /* Several ranges side by side: a tuple of their elements. */
 template <class Iterators> class zip_iterator;
-template <class... Its> class zip_iterator<std::tuple<Its...>> {
-  std::tuple<Its...> its_;
+template <class... Its> class zip_iterator<tuple<Its...>> {
+  tuple<Its...> its_;
   typedef std::index_sequence_for<Its...> Places;
   template <size_t... i> __host__ __device__ auto elements(std::index_sequence<i...>) const { return reference(*std::get<i>(its_)...); }
   template <size_t... i> __host__ __device__ void step(std::ptrdiff_t n, std::index_sequence<i...>) { ((std::get<i>(its_) = std::get<i>(its_) + n), ...); }
-  template <size_t... i> __host__ __device__ void assign(const zip_iterator& o, std::index_sequence<i...>) { ((std::get<i>(its_) = std::get<i>(o.its_)), ...); }
 
  public:
-  typedef std::tuple<__loom_value<Its>...> value_type;
-  typedef std::tuple<decltype(*std::declval<Its&>())...> reference;
+  typedef tuple<__loom_value<Its>...> value_type;
+  typedef tuple<decltype(*std::declval<Its&>())...> reference;
   typedef const value_type* pointer;
   typedef __loom_where<Its...> system_tag;
   LOOM_ITERATOR(zip_iterator)
-  __host__ __device__ zip_iterator(std::tuple<Its...> its) : its_(its) {}
-  __host__ __device__ zip_iterator(const zip_iterator& o) : its_(o.its_) {}
-  __host__ __device__ zip_iterator& operator=(const zip_iterator& o) { assign(o, Places()); return *this; } /* std::tuple's is the host's */
-  __host__ __device__ const std::tuple<Its...>& get_iterator_tuple() const { return its_; }
+  __host__ __device__ zip_iterator(tuple<Its...> its) : its_(its) {}
+  __host__ __device__ const tuple<Its...>& get_iterator_tuple() const { return its_; }
   __host__ __device__ reference operator*() const { return elements(Places()); }
   __host__ __device__ zip_iterator& operator+=(difference_type n) { step(n, Places()); return *this; }
   __host__ __device__ difference_type operator-(const zip_iterator& o) const { return std::get<0>(its_) - std::get<0>(o.its_); }
   __host__ __device__ bool operator==(const zip_iterator& o) const { return std::get<0>(its_) == std::get<0>(o.its_); }
 };
-template <class... Its> __host__ __device__ zip_iterator<std::tuple<Its...>> make_zip_iterator(std::tuple<Its...> its) { return {its}; }
-template <class First, class... Its> __host__ __device__ zip_iterator<std::tuple<First, Its...>> make_zip_iterator(First first, Its... its) { return {std::tuple<First, Its...>(first, its...)}; }
+template <class... Its> __host__ __device__ zip_iterator<tuple<Its...>> make_zip_iterator(tuple<Its...> its) { return {its}; }
+template <class First, class... Its> __host__ __device__ zip_iterator<tuple<First, Its...>> make_zip_iterator(First first, Its... its) { return {tuple<First, Its...>(first, its...)}; }
 template <class F> struct __loom_zip_function {
   F f;
   template <class Tuple> __host__ __device__ decltype(auto) operator()(Tuple&& t) const { return std::apply(f, t); }

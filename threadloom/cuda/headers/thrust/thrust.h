@@ -14,6 +14,7 @@
 #include <loom/prelude.h>
 #define THRUST_VERSION 200800
 #if defined(__CUDA__)
+#include <thrust/tuples.h>
 namespace thrust {
 /* ---- policies */
 struct host_tag {};
@@ -193,17 +194,6 @@ template <class T = void> struct square { template <class A> __host__ __device__
 template <class T = void> struct logical_not { template <class A> __host__ __device__ bool operator()(const A& x) const { return !x; } };
 template <class A, class R> struct unary_function { typedef A argument_type; typedef R result_type; };
 template <class A, class B, class R> struct binary_function { typedef A first_argument_type; typedef B second_argument_type; typedef R result_type; };
-
-/* ---- pairs, tuples */
-using std::get;
-using std::ignore;
-using std::make_tuple;
-using std::tuple_element;
-using std::tuple_size;
-using std::tie;
-template <class... T> using tuple = std::tuple<T...>;
-template <class A, class B> using pair = std::pair<A, B>;
-using std::make_pair;
 
 /* ---- where an algorithm runs: on the device if one of its iterators says so, or none says host (functions and values say nothing) */
 template <class It, class = void> struct __loom_system { typedef any_tag type; };
