@@ -154,6 +154,18 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
         (hecbench_checks.error_at_most(0.1), "The maximum error in distance is 0.05", "RMSE: 0.2"),
         (hecbench_checks.error_at_most(0.1), "RSME = 0.0\naccuracy: 1e-3", "RMSE = nan"),
         (hecbench_checks.error_at_most(0.1), "Deviation of kernel a_b: 3e-05", "Error (L2norm): 1.6e-01"),
+        (hecbench_checks.error_at_most(10), "  err = 1.1549", "  err = 11.5"),
+        (hecbench_checks.error_at_most(1e-6), "MaxRelDiff   = 1.5e-12", "MaxRelDiff   = 1.5e-02"),
+        (
+            hecbench_checks.near_the_series,
+            "Error statistics for the kernels:\n0.768269 0.768283 0.768263 ",
+            "Error statistics for the kernels:\n0.768269 0.868283 0.768263 ",
+        ),
+        (
+            hecbench_checks.counts_agree,
+            "Device count: 5\nHost count: 5\nMaximum difference 1",
+            "Device count: 5\nHost count: 6\nMaximum difference 1",
+        ),
         (hecbench_checks.denoised, "PSNR:36.2", "PSNR:22.1"),
         (hecbench_checks.device_as_host, "device result: 2\nhost result: 2.0000001", "device result: 2"),
         (

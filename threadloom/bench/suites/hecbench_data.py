@@ -229,6 +229,10 @@ def smooth_field(path: Path) -> None:
     path.write_bytes((np.round(3 * np.sin(x / 20) * np.cos(y / 15)) + 8).astype(np.uint32).tobytes())
 
 
+def smooth_doubles(path: Path) -> None:
+    path.write_bytes(np.round(np.sin(np.arange(100_000) / 50), 4).tobytes())
+
+
 def bases(count: int) -> np.ndarray:
     return np.frombuffer(b"ACGT", np.uint8)[_rng("bases").integers(0, 4, count)]
 
@@ -377,6 +381,7 @@ INPUTS: dict[str, dict[str, Maker]] = {
     "mcpr": {"alphas.csv": unpacked("alphas.csv.bz2")},
     "meanshift": {"dataset/data.csv": clustered_points, "dataset/centroids.csv": cluster_centres},
     "medianfilter": {"../medianfilter-sycl/data/SierrasRGB.ppm": pixmap(320, 200)},
+    "mpc": {"doubles.bin": smooth_doubles},
     "mriQ": {"datasets/128x128x128/input/128x128x128.bin": scanner_samples},
     "nn": {f"../data/nn/cane4_{i}.db": rodinia_data.MAKERS[f"nn/cane4_{i}.db"] for i in range(4)},
     "permutate": {"test_data/truerand_1bit.bin": random_bytes(1_000_000, 2)},

@@ -76,7 +76,7 @@ def shown_edits(edits: Edits) -> str:
 _SAYS_WRONG = re.compile(
     r"\bfail(?:ed|ure|s)?\b|\bincorrect\b|\bmis-?match(?:es|ed)?\b|\bwrong\b|verification error|\bnot equal\b"
     r"|\b(?:do|does|did)(?: not|n't) match\b|\bnot (?:correct|valid|verified)\b|\bunsuccessful"
-    r"|test result: *error|CUDA error|illegal memory|^\s*error\b(?! \(| bound)",
+    r"|test result: *error|CUDA error|illegal memory|^\s*error\b(?! \(| bound| statistics)",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING_WRONG = re.compile(
