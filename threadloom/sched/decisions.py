@@ -34,7 +34,6 @@ _RECORDS = (
     ),
     Decision("threads", "number of EUs to use, where fewer than all are faster", hint=False),
     Decision("granularity", "fused or split: how vector work was cut into sTasks", hint=True),
-    Decision("walk", "listed: an EU works out where its tiles stand before the first one", hint=True),
     Decision("parts_in_turn", "loop in whose iteration i worker w of two does part (w + i) % 2 of tiles", hint=True),
     Decision("borrowed_from", "shape of the plan that this one was taken from", hint=True),
 )

@@ -12,7 +12,6 @@ from threadloom.sched.sizes import dim_extent
 from threadloom.task.ops import Method
 from threadloom.tile.ops import Load, Store
 
-MOST_LISTED = 32768  # tiles along an axis: extents of the same bucket have no more than 16 bits count
 MOST_SHARED_BYTES = 256 << 20  # of a tensor whose packed copy tiles of the grid share
 
 
@@ -26,8 +25,6 @@ def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...
     decisions.append(("schedule", "dynamic" if made.grid.uneven else "static"))
     if device.arch != "cpu" and (loop := loop_of_turns(graph, made.partition)) is not None:
         decisions.append(("parts_in_turn", str(loop)))
-    if device.arch == "sm_90a" and _lists_places(made):
-        decisions.append(("walk", "listed"))
     if rows := device.fact("register_rows"):
         decisions.append(("register_rows", str(rows)))
         decisions.append(("register_vectors", str(device.fact("register_vectors"))))
@@ -36,17 +33,6 @@ def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...
         decisions += [("share_packing", name) for name in _packed_for_many(made)]
         decisions += [("accumulate_in_output", name) for name in _plain_accumulators(context)]
     return _ahead(made, context) if device.arch == "cpu" and graph.tasks else (), tuple(decisions)
-
-
-def _lists_places(made: Candidate) -> bool:
-    """EUs take tiles to and fro, several each, and finding one takes divisions: in causal attention 2 % of the time."""
-    graph, partition = made.context.graph, made.partition
-    outer = graph.loops[0].axes
-    if not partition.persistent or not partition.longest_first or partition.cluster > 1 or not 2 <= len(outer) <= 4:
-        return False
-    bounded = any(a.start is not None or a.stop is not None for a in outer)
-    longest = max(made.sizes.tiles_of(a.axis.name) for a in outer)
-    return not bounded and longest <= MOST_LISTED and made.grid.tiles > made.context.device.eu_count
 
 
 def _tensor_bytes(context: Context, name: str) -> int:

@@ -21,7 +21,6 @@ from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.issue import emit_ready_scalars, launch_scalars
 from threadloom.targets.cuda.kernel_plan import KernelPlan, c_name, staging_name
-from threadloom.targets.cuda.listed_walk import LIST_BYTES, wants_list
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.nvrtc import functions_of
 from threadloom.targets.cuda.places import Places
@@ -64,13 +63,9 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     """`timeline`: records of in-kernel clocks that each role of block 0 keeps (0: none; see `clocks.py`)."""
     plan = KernelPlan(program, facts, dims, timeline=timeline)
     kernel = program.graph.kernel
-    plan.listed = wants_list(plan)
     body = Writer()
     with located(kernel.loc):
         shared_bytes = _emit_body(body, plan)
-        if plan.listed and shared_bytes > _shared_capacity(plan):
-            plan.listed, body = False, Writer()
-            shared_bytes = _emit_body(body, plan)
     threads = 32 * sum(r.warps for r in program.roles)
     maps = tuple(sorted(plan.maps.items()))
     direct = direct_tensors(plan)
@@ -190,14 +185,7 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
     if plan.rings:
         _emit_barriers(w, plan)
     scope = Scope(w)
-    places = Places(plan, scope, worker=False)
-    places.declare_grid(plan.loop(0))
-    if plan.listed:
-        at = _up(at, 8)
-        w.insert(scratch, f"const u32 smem_places = smem + {at};  // of this block's tiles")
-        at += LIST_BYTES
-        threads = 32 * sum(role.warps for role in program.roles)
-        places.list_places(plan.loop(0), threads, "back_and_forth(round)")
+    Places(plan, scope, worker=False).declare_grid(plan.loop(0))
     workers = sum(role.kind == "worker" for role in program.roles)
     warps = sum(role.warps for role in program.roles if role.kind == "worker")
     codes = _emit_roles(w, plan, max(0, _spare_bytes(plan, at)) // max(1, warps))
@@ -222,11 +210,7 @@ def _emit_body(w: Writer, plan: KernelPlan) -> int:
 
 def _spare_bytes(plan: KernelPlan, used_bytes: int) -> int:
     """Of shared memory, beside what the plan has in it and what values may need on their way between warps."""
-    return _shared_capacity(plan) - used_bytes - OTHER_SCRATCH_BYTES
-
-
-def _shared_capacity(plan: KernelPlan) -> int:
-    return int(device(plan.program.device).memory("smem").capacity_bytes.value)
+    return int(device(plan.program.device).memory("smem").capacity_bytes.value) - used_bytes - OTHER_SCRATCH_BYTES
 
 
 def _emit_barriers(w: Writer, plan: KernelPlan) -> None:

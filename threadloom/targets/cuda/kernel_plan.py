@@ -43,7 +43,6 @@ class KernelPlan:
     facts: dict[str, copy.TensorFacts]
     dims: dict[str, int]
     used: set[Instruction] = field(default_factory=set)
-    listed: bool = False  # places of the block's tiles are in shared memory (listed_walk.py)
     timeline: int = 0  # records of in-kernel clocks per role (0: none)
 
     team: ClassVar[Team] = WARPGROUP

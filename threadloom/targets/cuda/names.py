@@ -32,8 +32,7 @@ _WRITTEN = frozenset(
     "lane warp group warp_in_group tile tiles raw smem i r t e f k p q u8 u16 u32 u64 i8 i32 i64 min max abs exp "
     "log sin cos piece row column at_row at_column from_rows from_columns depth kk nothing valid before total "
     "other sum all digit step count rest worker round elected smem_scratch smem_converted smem_factors factor_bytes "
-    "converted_bytes place place_of smem_places block_in_cluster element values value position first words "
-    "clocks".split()
+    "converted_bytes block_in_cluster element values value position first words clocks".split()
 )
 
 RESERVED = _KEYWORDS | _WRITTEN

@@ -9,7 +9,6 @@ from threadloom.errors import InternalError
 from threadloom.sched.boxes import in_whole_tiles
 from threadloom.targets.cuda.copy import dim_name
 from threadloom.targets.cuda.kernel_plan import KernelPlan
-from threadloom.targets.cuda.listed_walk import INDEX_BITS, ROUNDS, packed_place, place_lines
 from threadloom.targets.cuda.registers import Place, Scope
 from threadloom.task.ops import Loop
 from threadloom.tile.ops import AxisKind, LoopAxis
@@ -56,37 +55,13 @@ class Places:
 
         `emit_scalars` writes what scalar code can be written with the axes known so far: bounds of later axes need it.
         Where an axis has bounds, the walk covers the longest it can be, and tiles beyond its end are passed over."""
-        if self.plan.listed:
-            self.scope.writer.line(
-                f"const u64 place = round < {ROUNDS} ? read_place(smem_places + 8 * round) : place_of({tile});"
-            )
-            place_lines(self.scope.writer, loop)
-        else:
-            self._divide(loop, tile)
-        self._enter_places(loop, emit_scalars)
-
-    def list_places(self, loop: Loop, threads: int, rounds: str) -> None:
-        """`place_of`, and a list of the places of the block's first tiles, before any role begins. `rounds`: C
-        expression of the tile of this block in round `round`."""
-        w = self.scope.writer
-        with w.block("const auto place_of = [&](i32 tile) -> u64", tail="};"):
-            self._divide(loop, "tile")
-            w.line(f"return {packed_place(loop)};")
-        w.note(
-            f"where this block's tiles stand, {INDEX_BITS} bits for each axis: reading takes less time than dividing"
-        )
-        with w.block(f"for (i32 round = threadIdx.x; round < {ROUNDS} && {rounds} < tiles; round += {threads})"):
-            w.line(f"write_place(smem_places + 8 * round, place_of({rounds}));")
-        w.line("__syncthreads();")
-
-    def _divide(self, loop: Loop, tile: str) -> None:
-        """Indices along the grid axes from the number of a tile."""
         partition, w = self.plan.program.partition, self.scope.writer
         names = [a.axis.name for a in loop.axes]
         order = [x for x in partition.order if x in names] + [x for x in names if x not in partition.order]
         rest, block = tile, partition.group
         if partition.longest_first and block > 1 and len(order) >= 2:
             self._enter_section(loop, tile, order, block)
+            self._enter_places(loop, emit_scalars)
             return
         grouped = block > 1 and len(order) >= 2
         plain = order[:-2] if grouped else order
@@ -113,6 +88,7 @@ class Places:
             else:
                 w.line(f"const i32 index_{name} = {self._flip(f'rest % tiles_{name}', name, longest_first)};")
                 w.line(f"rest /= tiles_{name};")
+        self._enter_places(loop, emit_scalars)
 
     def _enter_section(self, loop: Loop, tile: str, order: list[str], block: int) -> None:
         """The tile of number `tile`, where `block` indices of all but the slowest axis are done from long to short

@@ -177,15 +177,6 @@ template <int SLOTS> struct Ring {
 LOOM_DEVICE i32 back_and_forth(i32 round) {
   return round * (i32)gridDim.x + (round & 1 ? (i32)(gridDim.x - 1 - blockIdx.x) : (i32)blockIdx.x);
 }
-// Indices of a tile along the axes of the grid, kept in shared memory.
-LOOM_DEVICE void write_place(u32 address, u64 place) {
-  asm volatile("st.shared.u64 [%0], %1;" ::"r"(address), "l"(place) : "memory");
-}
-LOOM_DEVICE u64 read_place(u32 address) {
-  u64 place;
-  asm volatile("ld.shared.u64 %0, [%1];" : "=l"(place) : "r"(address) : "memory");
-  return place;
-}
 LOOM_DEVICE i32 ceil_div(i32 a, i32 b) { return (a + b - 1) / b; }
 
 // ---------------------------------------------------------------- arithmetic
