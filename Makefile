@@ -1,6 +1,7 @@
-# Four targets, each from nothing: they make .venv, install what they need, and run. The second run is quick.
+# Five targets, each from nothing: they make .venv, install what they need, and run. The second run is quick.
 #   make demo       compile and run the example kernels on the best device of this machine
 #   make test       the tests (make test TORCH=1 also installs PyTorch and runs the tests that need it)
+#   make test-code  code of every example for sm_90a and sm_80, compiled and disassembled (make test: of some)
 #   make test-all   the long ones too
 #   make bench      the benchmarks against NumPy and, where installed, PyTorch
 
@@ -20,13 +21,17 @@ TORCH_VERSION := 2.13.0
 
 TORCH_STAMP := $(if $(TORCH),$(VENV)/.stamp-torch)
 
-.PHONY: demo test test-all bench clean
+.PHONY: demo test test-code test-all bench clean
 
 demo: $(VENV)/.stamp-run
 	$(LOOM) demo
 
 test: $(VENV)/.stamp-test $(TORCH_STAMP)
 	$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
+
+test-code: $(VENV)/.stamp-test
+	$(PY) -m pytest -q -n $(JOBS) -m "slow or not slow" -k "small and f16" \
+	    tests/unit/cuda_target/test_machine_code.py tests/unit/cuda_sm80/test_ampere_code.py
 
 test-all: $(VENV)/.stamp-test $(TORCH_STAMP)
 	$(PY) -m pytest -q -n $(JOBS) -m "slow or not slow" tests
