@@ -30,6 +30,7 @@ from threadloom.sched.check import check
 from threadloom.sched.clusters import cluster_sizes, clusters_worth_trying
 from threadloom.sched.coalesce_accumulators import coalesce_accumulators
 from threadloom.sched.coalesce_in_place import coalesce_in_place
+from threadloom.sched.copy_loaded import copy_loaded
 from threadloom.sched.copy_products import copy_products
 from threadloom.sched.costs import Measured
 from threadloom.sched.cut_late_inputs import cut_late_inputs
@@ -308,6 +309,7 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     if device is not None and device.arch != "cpu":
         graph = share_scalars(graph)  # a core is one role with one thread
         graph = own_indices(graph)
+        graph = copy_loaded(graph)
         graph = copy_products(graph)  # its products lie in memory like everything else
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
