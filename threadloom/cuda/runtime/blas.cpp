@@ -1,5 +1,6 @@
 // cuBLAS: plain loops for levels 1 and 2; products through an installed CBLAS (OpenBLAS), else a blocked loop nest.
-#include <cublas_v2.h>
+#include "blas.h"
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -7,20 +8,9 @@
 #include <cstring>
 #include <vector>
 
-#include "runtime.h"
-
-struct cublasContext {
-  cudaStream_t stream = nullptr;
-};
+using namespace loom::blas;
 
 namespace {
-template <class F> cublasStatus_t run(cublasHandle_t h, F f) {
-  if (!h) return CUBLAS_STATUS_NOT_INITIALIZED;
-  return loom::enqueue_and_wait(h->stream, f) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
-}
-// Element i of a vector with stride; BLAS counts from the far end where the stride is negative.
-template <class T> T* at(T* x, int inc, int n, int i) { return x + (long)(inc < 0 ? i - (n - 1) : i) * inc; }
-
 typedef void (*SGemm)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 typedef void (*DGemm)(int, int, int, int, int, int, double, const double*, int, const double*, int, double, double*, int);
 void* cblas(const char* name) {
@@ -63,8 +53,9 @@ template <class T> int factorise(int n, T* a, int lda, int* pivots) {
   return singular;
 }
 
+}  // namespace
 template <class T>
-void gemm(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
+void loom::blas::gemm(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc) {
   if (library_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)) return;
   std::vector<T> packed;
   if (ta) {  // columns of A must be contiguous for the inner loop
@@ -86,6 +77,10 @@ void gemm(bool ta, bool tb, int m, int n, int k, T alpha, const T* a, int lda, c
           for (int i = i0; i < std::min(m, i0 + rows); ++i) to[i] += factor * from[i];
         }
 }
+template void loom::blas::gemm<float>(bool, bool, int, int, int, float, const float*, int, const float*, int, float, float*, int);
+template void loom::blas::gemm<double>(bool, bool, int, int, int, double, const double*, int, const double*, int, double, double*, int);
+
+namespace {
 template <class T> int extreme(int n, const T* x, int incx, bool largest) {
   int best = 0;
   for (int i = 1; i < n; ++i) {
@@ -102,7 +97,8 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) { return delete handle, C
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) { return *version = LOOM_CUDA_VERSION, CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t h, cudaStream_t stream) { return h->stream = stream, CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasGetStream_v2(cublasHandle_t h, cudaStream_t* stream) { return *stream = h->stream, CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t, cublasPointerMode_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasSetPointerMode_v2(cublasHandle_t h, cublasPointerMode_t mode) { return h->mode = mode, CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t h, cublasPointerMode_t* mode) { return *mode = h->mode, CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) { return CUBLAS_STATUS_SUCCESS; }
 const char* cublasGetStatusName(cublasStatus_t status) { return status ? "CUBLAS_STATUS_EXECUTION_FAILED" : "CUBLAS_STATUS_SUCCESS"; }
@@ -120,10 +116,10 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void* a, i
 
 #define LOOM_CUBLAS(S, T, I)                                                                                                              \
   cublasStatus_t cublas##S##axpy_v2(cublasHandle_t h, int n, const T* alpha, const T* x, int incx, T* y, int incy) {                      \
-    return run(h, [=, alpha = *alpha] { for (int i = 0; i < n; ++i) *at(y, incy, n, i) += alpha * *at(x, incx, n, i); });                 \
+    return run(h, [=, alpha = scalar(h, alpha)] { for (int i = 0; i < n; ++i) *at(y, incy, n, i) += alpha * *at(x, incx, n, i); });                 \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##scal_v2(cublasHandle_t h, int n, const T* alpha, T* x, int incx) {                                            \
-    return run(h, [=, alpha = *alpha] { for (int i = 0; i < n; ++i) *at(x, incx, n, i) *= alpha; });                                      \
+    return run(h, [=, alpha = scalar(h, alpha)] { for (int i = 0; i < n; ++i) *at(x, incx, n, i) *= alpha; });                                      \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##copy_v2(cublasHandle_t h, int n, const T* x, int incx, T* y, int incy) {                                      \
     return run(h, [=] { for (int i = 0; i < n; ++i) *at(y, incy, n, i) = *at(x, incx, n, i); });                                          \
@@ -143,7 +139,7 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void* a, i
   cublasStatus_t cublasI##I##amax_v2(cublasHandle_t h, int n, const T* x, int incx, int* result) { return run(h, [=] { *result = extreme(n, x, incx, true); }); } \
   cublasStatus_t cublasI##I##amin_v2(cublasHandle_t h, int n, const T* x, int incx, int* result) { return run(h, [=] { *result = extreme(n, x, incx, false); }); } \
   cublasStatus_t cublas##S##gemv_v2(cublasHandle_t h, cublasOperation_t op, int m, int n, const T* alpha, const T* a, int lda, const T* x, int incx, const T* beta, T* y, int incy) { \
-    return run(h, [=, alpha = *alpha, beta = *beta] {                                                                                     \
+    return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] {                                                                                     \
       int rows = op == CUBLAS_OP_N ? m : n, columns = op == CUBLAS_OP_N ? n : m;                                                          \
       for (int i = 0; i < rows; ++i) {                                                                                                    \
         T s = 0, *out = at(y, incy, rows, i);                                                                                             \
@@ -153,19 +149,19 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void* a, i
     });                                                                                                                                   \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##ger_v2(cublasHandle_t h, int m, int n, const T* alpha, const T* x, int incx, const T* y, int incy, T* a, int lda) { \
-    return run(h, [=, alpha = *alpha] { for (int j = 0; j < n; ++j) for (int i = 0; i < m; ++i) a[(size_t)j * lda + i] += alpha * *at(x, incx, m, i) * *at(y, incy, n, j); }); \
+    return run(h, [=, alpha = scalar(h, alpha)] { for (int j = 0; j < n; ++j) for (int i = 0; i < m; ++i) a[(size_t)j * lda + i] += alpha * *at(x, incx, m, i) * *at(y, incy, n, j); }); \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemm_v2(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* a, int lda, const T* b, int ldb, const T* beta, T* c, int ldc) { \
     if (m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;                                                                      \
-    return run(h, [=, alpha = *alpha, beta = *beta] { gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc); }); \
+    return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] { gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc); }); \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemmStridedBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* a, int lda, long long sa, const T* b, int ldb, long long sb, const T* beta, T* c, int ldc, long long sc, int count) { \
-    return run(h, [=, alpha = *alpha, beta = *beta] {                                                                                     \
+    return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] {                                                                                     \
       for (int i = 0; i < count; ++i) gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a + i * sa, lda, b + i * sb, ldb, beta, c + i * sc, ldc); \
     });                                                                                                                                   \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemmBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* const a[], int lda, const T* const b[], int ldb, const T* beta, T* const c[], int ldc, int count) { \
-    return run(h, [=, alpha = *alpha, beta = *beta] {                                                                                     \
+    return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] {                                                                                     \
       for (int i = 0; i < count; ++i) gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a[i], lda, b[i], ldb, beta, c[i], ldc); \
     });                                                                                                                                   \
   }                                                                                                                                       \
@@ -176,7 +172,7 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void* a, i
     });                                                                                                                                   \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##geam(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, const T* alpha, const T* a, int lda, const T* beta, const T* b, int ldb, T* c, int ldc) { \
-    return run(h, [=, alpha = *alpha, beta = *beta] {                                                                                     \
+    return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] {                                                                                     \
       for (int j = 0; j < n; ++j)                                                                                                         \
         for (int i = 0; i < m; ++i) {                                                                                                     \
           T x = alpha == T(0) ? T(0) : alpha * (opa == CUBLAS_OP_N ? a[(size_t)j * lda + i] : a[(size_t)i * lda + j]);                    \
