@@ -69,6 +69,8 @@ def test_a_command_that_waits_for_good_is_told_from_one_that_works(tmp_path: Pat
         ("PASS", PASS),
         ("Result = PASS\n", PASS),
         ("0 errors\n", PASS),
+        ("Number of incorrect matches: 0\n", PASS),
+        ("Number of incorrect matches: 10\n", WRONG),
         ("mismatch: 0", PASS),
         ("FAIL", WRONG),
         ("Verification failed at 3", WRONG),
@@ -160,6 +162,16 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
             hecbench_checks.near_the_series,
             "Error statistics for the kernels:\n0.768269 0.768283 0.768263 ",
             "Error statistics for the kernels:\n0.768269 0.868283 0.768263 ",
+        ),
+        (
+            hecbench_checks.halves_agree,
+            "RMSE : 0.5\nRMSE : 0.1\nRMSE : 0.5\nRMSE : 0.1",
+            "RMSE : 0.5\nRMSE : 0.1\nRMSE : 0.5\nRMSE : 0.2",
+        ),
+        (
+            hecbench_checks.same_lines,
+            "| Equation: y = 1.100x + -2.000\n| Equation: y = 1.100x + -2.001",
+            "| Equation: y = 1.100x + -2.000\n| Equation: y = 1.300x + -2.001",
         ),
         (
             hecbench_checks.counts_agree,

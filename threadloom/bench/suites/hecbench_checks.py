@@ -49,6 +49,27 @@ def near_the_series(output: str) -> str:
     return "" if max(norms) - min(norms) <= 1e-3 * max(norms) and max(norms) < 1 else found[0]
 
 
+def halves_agree(output: str) -> str:
+    """the device's errors that it prints, after the host's, are the host's to within 1e-3"""
+    errors = [float(text) for text in re.findall(r"RMSE : (\S+)", output)]
+    host, device = errors[: len(errors) // 2], errors[len(errors) // 2 :]
+    if not errors or len(host) != len(device):
+        return "prints no errors"
+    pairs = zip(host, device, strict=True)
+    return next((f"device {b}, host {a}" for a, b in pairs if not abs(a - b) <= 1e-3 * abs(a) + 1e-6), "")
+
+
+def same_lines(output: str) -> str:
+    """the lines that device and host fit to the points, of which it prints three digits, agree to within 1e-3"""
+    found = re.findall(r"Equation: y = (\S+)x \+ (\S+)", output)
+    if not found or len(found) % 2:
+        return "prints no equations"
+    for device, host in zip(found[::2], found[1::2], strict=True):
+        if not all(abs(float(a) - float(b)) <= 1e-3 * abs(float(b)) + 1e-3 for a, b in zip(device, host, strict=True)):
+            return f"device {device}, host {host}"
+    return ""
+
+
 def device_as_host(output: str) -> str:
     """the device's results that it prints, sums of a million terms in f32 and f64, are the host's to within 1e-5"""
     device, host = (re.findall(rf"{side} result: (\S+)", output) for side in ("device", "host"))
@@ -117,8 +138,12 @@ CHECKS: dict[str, Callable[[str], str]] = {
     "hexciton": error_at_most(1e-3),
     "hotspot3D": error_at_most(1e-3),
     "hypterm": error_at_most(1e-6),
+    "interleave": silent,
     "langevin": near_the_series,
+    "log2": halves_agree,
+    "lr": same_lines,
     "lulesh": error_at_most(1e-6),
+    "lzss": silent,
     "md": error_at_most(1e-5),
     "rushlarsen": error_at_most(1e-6),
     "sampling": silent,

@@ -194,7 +194,7 @@ def edges_of_both_ends(path: Path) -> None:
     np.savetxt(path, pairs, fmt="%d")
 
 
-CENTRES = np.array([[1.0, 2.0, 3.0], [20.0, 5.0, -7.0], [-15.0, 18.0, 9.0]])
+CENTRES = np.array([[10.0, 20.0, 30.0], [200.0, 50.0, -70.0], [-150.0, 180.0, 90.0]])
 
 
 def clustered_points(path: Path) -> None:
@@ -227,6 +227,13 @@ def smooth_field(path: Path) -> None:
     """lzss: small whole numbers that repeat, 256 KiB."""
     y, x = np.mgrid[0:256, 0:256]
     path.write_bytes((np.round(3 * np.sin(x / 20) * np.cos(y / 15)) + 8).astype(np.uint32).tobytes())
+
+
+def temperatures(path: Path) -> None:
+    """lr: 96453 temperatures and apparent temperatures, a tab between."""
+    rng = _rng("weather")
+    heat = rng.normal(12, 9, 96453)
+    np.savetxt(path, np.stack([heat, 1.1 * heat - 2 + rng.normal(0, 1, 96453)], axis=1), fmt="%.3f", delimiter="\t")
 
 
 def smooth_doubles(path: Path) -> None:
@@ -377,6 +384,7 @@ INPUTS: dict[str, dict[str, Maker]] = {
     "kmeans": {"../data/kmeans/kdd_cup": rodinia_data.kmeans_points(20_000)},
     "lanczos": {"data/social-large-800k.txt": edges_of_both_ends},
     "leukocyte": {"../data/leukocyte/testfile.avi": rodinia_data.MAKERS["leukocyte/testfile.avi"]},
+    "lr": {"../lr-sycl/assets/temperature.txt": temperatures},
     "lzss": {"QCLOUDf48.bin.f32.errctrl.1e-3": smooth_field},
     "mcpr": {"alphas.csv": unpacked("alphas.csv.bz2")},
     "meanshift": {"dataset/data.csv": clustered_points, "dataset/centroids.csv": cluster_centres},

@@ -80,7 +80,7 @@ _SAYS_WRONG = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING_WRONG = re.compile(
-    r"(?:\b(?:0|no|zero)\s+(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)|"
+    r"(?:\bincorrect matches: 0\b|\b(?:0|no|zero)\s+(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)|"
     r"\b(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)\s*(?:count|:|=|is|rate:?)*\s*(?:0(?:\.0*)?(?:e[+-]?0+)?\b(?!\.)|none))",
     re.IGNORECASE,
 )
