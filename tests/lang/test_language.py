@@ -211,6 +211,18 @@ def test_a_kernel_is_parsed_once_for_each_choice():
     assert body("out[m, n] = x[m, n]").tile(T=tl.f16).tensors[0].dtype is tl.f16
 
 
+def test_what_print_shows_is_the_text_of_the_level():
+    from threadloom.sched.search import plan
+    from threadloom.sched.text import print_program
+    from threadloom.task.text import print_graph
+    from threadloom.tile.text import parse_text
+
+    kernel = body("out[m, n] = x[m, n] * 2").tile(T=tl.f32)
+    assert str(kernel).startswith("kernel k(") and str(parse_text(str(kernel))) == str(kernel)
+    program = plan(kernel, {"M": 64, "N": 64}, "cpu").best
+    assert (str(program), str(program.graph)) == (print_program(program), print_graph(program.graph))
+
+
 def test_extents_from_constants():
     kernel = kernel_from_text("""
         @tl.kernel

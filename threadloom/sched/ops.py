@@ -236,3 +236,9 @@ class SProgram:
     predicted_ns: float = 0.0
     decisions: tuple[tuple[str, str], ...] = ()  # further choices by name: ("nontemporal", "out"), ("pack", "a") ...
     combine: SProgram | None = None  # run when this one is done: combines the parts (partition.splits) that it made
+
+    def __str__(self) -> str:
+        """The level's text, which parses back."""
+        from threadloom.sched.text import print_program
+
+        return print_program(self)

@@ -120,6 +120,12 @@ class TaskGraph:
     guards: tuple[Guard, ...] = ()
     _by_name: dict[str, STask] = field(init=False, repr=False, compare=False, default_factory=dict)
 
+    def __str__(self) -> str:
+        """The level's text, which parses back."""
+        from threadloom.task.text import print_graph
+
+        return print_graph(self)
+
     def task(self, name: str) -> STask:
         if not self._by_name:
             self._by_name.update((t.name, t) for t in self.tasks)

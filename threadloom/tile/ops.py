@@ -294,3 +294,9 @@ class Kernel:
     axes: tuple[Axis, ...]
     body: Block
     loc: Loc | None = None
+
+    def __str__(self) -> str:
+        """The level's text, which parses back."""
+        from threadloom.tile.text import print_kernel
+
+        return print_kernel(self)
