@@ -114,3 +114,52 @@ def test_too_many_tiles() -> None:
     (step,) = run_passes(make(offset=1000), [PrefetchBlocks(most_tiles=1)]).steps
     assert [one.reason for one in step.declined] == ["next block's tile not prefetched"]
     assert step.changed
+
+
+FLAT = """
+define exported void @k(ptr noalias %in, ptr noalias %out, i32 %n, i32 %by.max, i32 %bx.max) {{
+  call void @base(ptr %in)
+  %lines = mul i32 %n, {rows}
+  parallel blocks (%bx) = (i32 0) to (i32 %bx.max) {{
+    parallel threads (%z, %y, %x) = (i32 0, i32 0, i32 0) to (i32 1, i32 1, i32 {columns}) {{
+      %down = mul i32 %lines, %bx
+      %right = mul i32 %bx, {columns}
+      %corner = add i32 {corner}, %right
+      %column = add i32 %corner, %x
+      %end = while (%row = i32 0) {{
+        %more = icmp slt i32 %row, {trips}
+        condition i1 %more, i32 %row
+      }} do (%row.1) {{
+        %line = mul i32 %n, %row.1
+        %at = add i32 %column, %line
+        %p = getelementptr float, ptr %in, i32 %at
+        %v = load float, ptr %p
+        %q = getelementptr float, ptr %out, i32 %at
+        store float %v, ptr %q
+        %next = add nsw i32 %row.1, 1
+        yield i32 %next
+      }}
+    }}
+  }}
+  return
+}}
+declare void @base(ptr)
+"""
+
+
+def test_rows_that_each_thread_goes_through() -> None:
+    """On a diagonal the next tile lies in other rows: all of its lines; along a row only those that are new."""
+    for corner, first in (("%down", True), ("0", False)):
+        module = parse(FLAT.format(rows=ROWS, columns=COLUMNS, trips=ROWS, corner=corner))
+        after = PrefetchBlocks().apply(module)
+        asked: list[int] = []
+        assert np.array_equal(run(module, 40), run(after, 40, asked))
+        down = ROWS * 40 if first else 0
+        starts = [down * (bx + 1) + COLUMNS * (bx + 1) + 40 * row for bx in range(3) for row in range(ROWS)]
+        assert asked == [4 * (start + at) for start in starts for at in ((COLUMNS - 1, 0) if first else (COLUMNS - 1,))]
+
+
+@pytest.mark.parametrize("trips", ["%n", "3", "33"])
+def test_loops_of_few_many_or_unknown_rows_are_left(trips: str) -> None:
+    module = parse(FLAT.format(rows=ROWS, columns=COLUMNS, trips=trips, corner="%down"))
+    assert PrefetchBlocks().apply(module) == module
