@@ -80,6 +80,18 @@ static void check_memory() {
   cudaGetLastError();
 }
 
+/* Threads of the last block that run over the end write where a GPU has the rest of a page. */
+__global__ void overrun(char* p, size_t bytes) { p[bytes + 64 * threadIdx.x] = 1; }
+static void check_room() {
+  for (size_t bytes : {(size_t)64 << 20, (size_t)1 << 18}) {
+    char* p;
+    CUDA(cudaMalloc(&p, bytes));
+    overrun<<<1, 512>>>(p, bytes);
+    CUDA(cudaDeviceSynchronize());
+    CUDA(cudaFree(p));
+  }
+}
+
 static void check_errors() {
   int* p;
   CUDA(cudaMalloc(&p, 4));
@@ -233,6 +245,7 @@ static void check_streams_and_graphs() {
 
 int main() {
   check_memory();
+  check_room();
   check_errors();
   check_symbols_and_launches();
   check_streams_and_graphs();
