@@ -1,4 +1,4 @@
-// cuda::barrier of a block (split in arrive and wait, too), copies it waits for, a pipeline of one thread, and one
+// slow; cuda::barrier of a block (split in arrive and wait, too), copies it waits for, a pipeline of one thread, and one
 // that a block shares.
 #include <cooperative_groups.h>
 #include <cuda/barrier>

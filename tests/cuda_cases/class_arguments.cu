@@ -1,4 +1,4 @@
-// Kernel arguments of classes that C++ copies by constructor: the stub gets the address of a temporary.
+// slow; Kernel arguments of classes that C++ copies by constructor: the stub gets the address of a temporary.
 #include <cuda_runtime.h>
 
 #include "check.h"

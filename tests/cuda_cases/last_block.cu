@@ -1,4 +1,4 @@
-// The last block to finish, known by a counter behind __threadfence(), adds the partial sums.
+// slow; The last block to finish, known by a counter behind __threadfence(), adds the partial sums.
 #include "check.h"
 
 #ifndef PARTIAL  // the checker's tests try others

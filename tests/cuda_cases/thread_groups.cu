@@ -1,4 +1,4 @@
-// A tile of 16 that is passed on as `thread_group`, in a part of the block: its barrier is the tile's, not the block's.
+// slow; A tile of 16 that is passed on as `thread_group`, in a part of the block: its barrier is the tile's, not the block's.
 #include <cooperative_groups.h>
 
 #include "check.h"

@@ -38,7 +38,7 @@ FEW_SITES = 1
 QUICK = [
     *itertools.product(("flash_attention", "matmul", "block_sparse_matmul", "rmsnorm"), ("h200", "cpu")),
     *itertools.product(("chunk_scan", "conv2d", "w4_matmul", "mla_decode", "flash_attention_varlen"), ("cpu",)),
-    *itertools.product(("grouped_matmul", "flash_decoding"), ("h200",)),
+    ("grouped_matmul", "h200"),
 ]
 pairs = pytest.mark.parametrize(("name", "target"), some(itertools.product(example_names(), DEVICES), QUICK))
 

@@ -101,7 +101,7 @@ def check_kernel(seed: int, warps: bool, every_pass: bool = True, optimize: bool
     assert np.array_equal(_compiled(lowered, seed, optimize), expected), f"compiled code differs on seed {seed}"
 
 
-@pytest.mark.parametrize("seed", some(range(16), [0, 1, 2, 3, 5]))
+@pytest.mark.parametrize("seed", some(range(16), [0, 1, 3, 5]))
 def test_kernels_with_barriers(seed: int) -> None:
     check_kernel(seed, warps=False)
 
@@ -145,7 +145,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("seed", some(FOUND, [1002, 1068]), ids=FOUND.get)
+@pytest.mark.parametrize("seed", some(FOUND, [1002]), ids=FOUND.get)
 def test_found_seeds(seed: int) -> None:
     check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
 

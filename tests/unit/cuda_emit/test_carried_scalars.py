@@ -91,6 +91,7 @@ def test_bounds_that_follow_from_one_another_compile():
     compiled(pieces.bind(*of_pieces()))
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_bounds_that_follow_from_one_another_on_the_cpu():
     """And what a load after the loop and a store read of it."""

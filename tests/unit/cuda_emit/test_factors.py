@@ -45,6 +45,7 @@ STEPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 @pytest.mark.parametrize("kind", STEPS)
 def test_results_are_those_of_the_plain_exponential(kind: str):

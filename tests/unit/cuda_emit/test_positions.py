@@ -36,6 +36,7 @@ def test_masks_of_what_is_computed():
     assert np.allclose(on_cpu(decayed, np.float32, x=x, rate=-0.125), wanted, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_what_does_not_fit_32_bits_is_computed_in_64():
     x = np.zeros((40, 33), np.float32)

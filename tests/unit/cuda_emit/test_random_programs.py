@@ -119,6 +119,7 @@ def spread(x: tl.Tensor["M", tl.f32], y: tl.Tensor["N", "W", tl.f32]) -> tl.Tens
         out[m, n, w] = x[m] * 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_a_store_fills_the_axes_that_its_value_lacks():
     """Found on an H200: only the first position of a tile along `n` and along `w` was written."""
@@ -148,6 +149,7 @@ def complements(x: tl.Tensor["M", tl.u8], y: tl.Tensor["M", tl.i8]) -> tl.Tensor
         out[m] = tl.cast(~x[m], tl.i32) * 1000 + tl.cast(-y[m], tl.i32)
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_complements_and_negatives_of_8_bits_wrap():
     x, y = np.arange(5, dtype=np.uint8), np.array([-128, -1, 0, 1, 127], np.int8)

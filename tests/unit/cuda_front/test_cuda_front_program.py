@@ -62,6 +62,7 @@ def test_instances_of_templates_share_the_variables(compiled: cuda.Program) -> N
     assert filled == 15 and compiled.symbol("filled") == 15
 
 
+@pytest.mark.slow
 def test_a_list_that_changes_is_read_again(compiled: cuda.Program) -> None:
     block, out = [1], np.zeros(4, np.float32)
     fill = compiled["fill<float, 4>"]

@@ -85,6 +85,7 @@ def test_a_gpu_that_cannot_be_used_is_told(gpu, monkeypatch):
     assert machine.where == "cpu" and "a GPU is here and cannot be used: GPU 0 is sm_75" in machine.note
 
 
+@pytest.mark.slow
 def test_peaks_of_an_a100(gpu):
     gpu.capability, gpu.name, gpu.milliseconds = (8, 0), "NVIDIA A100-SXM4-80GB", 2.0
     peaks = gpu_peaks.measure()

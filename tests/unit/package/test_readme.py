@@ -26,6 +26,7 @@ def test_first_kernel_runs(tmp_path):
     runs(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[0], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_cuda_from_python_runs(tmp_path):
     runs(re.findall(r"```python\n(.*?)```", README, re.DOTALL)[1], tmp_path)

@@ -60,6 +60,7 @@ def program():
     return made
 
 
+@pytest.mark.slow
 def test_its_text_says_so(program):
     assert "backwards" in print_program(program).splitlines()[1]
     assert parse(print_program(program), program.graph) == program

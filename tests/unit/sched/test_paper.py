@@ -177,6 +177,7 @@ def test_three_wide_workers_do_not_fit():
     assert attention(3, 128).family == "memory:reg"
 
 
+@pytest.mark.slow
 def test_search_space_stands_beside_the_papers(capsys):
     kernel = kernels.attention.tile(T=bf16, causal=False)
     outcome = search.plan(kernel, {"B": 4, "H": 16, "S": 4096, "L": 4096, "D": 128}, "h100")

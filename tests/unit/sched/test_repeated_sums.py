@@ -73,7 +73,7 @@ def test_values_are_right_in_the_worst_orders(name):
         assert worst_error(made["out"], wanted["out"]) <= allowed, str(outcome)
 
 
-@pytest.mark.parametrize("target", some(["h100", "h200", "b200"], ["h200"]))
+@pytest.mark.parametrize("target", some(["h100", "h200", "b200"], []))
 def test_a_latent_of_512_fits_two_warpgroups(target):
     problem = planning_problem(choose("mla_decode", {}), None, "f16")
     assert problem.dims["D"] == 512

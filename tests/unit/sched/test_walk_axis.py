@@ -102,7 +102,7 @@ SHAPES = {
     "chunk_scan": {"B": 1, "C": 2, "L": 160, "H": 6, "P": 16, "N": 32, "G": 2},
     "conv2d": {"B": 3, "H": 5, "W": 6, "C": 72, "F": 32, "R": 1, "S": 2},
 }
-names = pytest.mark.parametrize("name", PLANNED)
+names = pytest.mark.parametrize("name", some(PLANNED, ["conv2d"]))
 
 
 @lru_cache
@@ -145,6 +145,7 @@ def test_the_walked_axis_loads_less():
     assert loads == {"load_cb": 4, "load_x_2": 12}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("short", [1, 2])
 def test_a_buffer_that_cannot_hold_a_whole_run_is_refused(short):
     program = planned("chunk_scan")
@@ -161,7 +162,7 @@ def sites() -> list[Mutant]:
     return [m for m in made if "cb" in str(m) or "loop 1" in str(m)]
 
 
-@pytest.mark.parametrize("every", some([100, 12, 1], [100]))
+@pytest.mark.parametrize("every", some([100, 12, 1], []))
 def test_mutants_are_refused_or_explained(every):
     report = try_mutants(planned("chunk_scan"), device("h200"), sites()[::every])
     assert len(report.killed) > 20 // every
