@@ -116,6 +116,14 @@ def test_optimised_code(seed: int) -> None:
     check_kernel(seed, warps=bool(seed % 2), every_pass=False, optimize=True)
 
 
+@pytest.mark.parametrize("seed", some(range(300, 308), [300, 301]))
+def test_every_value_that_crosses_a_barrier_kept(seed: int) -> None:
+    module = make_kernel(seed, warps=bool(seed % 2))
+    lowered = lower(module, without={"minimum-cut"}).module
+    verify(lowered)
+    assert np.array_equal(_compiled(lowered, seed, optimize=False), _interpreted(module, seed))
+
+
 @pytest.mark.parametrize("seed", some(range(200, 212), [200, 203, 205, 206]))
 def test_narrow_vectors_wherever_possible(seed: int) -> None:
     """Four lanes, whether it pays or not: full vectors, left-over threads, masks, gathers."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from threadloom.cuda import launch_effects, own_elements
@@ -78,11 +79,14 @@ _FOR_SPEED = {
     "stride-threads", "carry-accumulators", "raise-affine", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded",
     "vectorize-threads", "skip-idle", "serialize-inner",
 }  # fmt: skip
+MINIMUM_CUT = "minimum-cut"  # no pass: whether the splits compute values again or keep all that cross
+
 # What `loom cc --without=` may leave out.
 OPTIONAL: tuple[str, ...] = (
     MergeInstances().name,  # for quick compiles
     *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops)),  # which is not for speed
     *(one.name for one in PASSES if one.name in _FOR_SPEED),
+    MINIMUM_CUT,
     launch_effects.NAME,  # no passes over kernels: how their launches follow one another
     own_elements.NAME,
 )
@@ -105,4 +109,6 @@ def lower(
     instead = {SerializeInner().name: ForkInner()}
     steps = tuple(instead.get(one.name) if one.name in without else one for one in steps)
     steps = tuple(one for one in steps if one is not None)
+    if MINIMUM_CUT in without:
+        steps = tuple(replace(one, minimum=False) if isinstance(one, Split) else one for one in steps)
     return run_passes(module, steps, dump_folder=dump_folder, hook=hook, verify_each=hook is not None)

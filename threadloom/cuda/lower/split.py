@@ -44,10 +44,12 @@ from threadloom.par.ops import Function, Level, Module, Op, Parallel
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The pass; `level` says whose barriers go. `max_recompute` caps the operations that replace keeping a value."""
+    """The pass; `level` says whose barriers go. `max_recompute` caps the operations that replace keeping a value.
+    Without `minimum` every value that crosses is kept (the switch minimum-cut of pipeline.py)."""
 
     level: Level
     max_recompute: int = 24
+    minimum: bool = True
 
     @property
     def name(self) -> str:
@@ -74,7 +76,7 @@ class Split:
         """The decisions, before anything changes."""
         scalars = Scalars(parallel, memory, Uniformity(parallel, memory))
         plan = plan_split(parallel, scalars)
-        return plan, plan_crossing(plan, memory, self.max_recompute)
+        return plan, plan_crossing(plan, memory, self.max_recompute, self.minimum)
 
 
 def _concerned(function: Function, level: Level) -> bool:

@@ -41,7 +41,8 @@ class Crossing:
         return sum(size_bytes(slot.type) for slot in self.kept.values())
 
 
-def plan_crossing(plan: SplitPlan, memory: Memory, max_recompute: int) -> Crossing:
+def plan_crossing(plan: SplitPlan, memory: Memory, max_recompute: int, minimum: bool = True) -> Crossing:
+    """`minimum`: by the minimum cut; else every value that crosses is kept."""
     definition = {value.name: (segment, op) for segment in plan.segments for op in segment.ops for value in results(op)}
     expanded, sunk = _place_allocas(plan, memory, definition)
     crossing = {
@@ -50,7 +51,7 @@ def plan_crossing(plan: SplitPlan, memory: Memory, max_recompute: int) -> Crossi
         for name in needed(segment)
         if name in definition and definition[name][0] is not segment and not isinstance(definition[name][1], Alloca)
     }
-    kept = _Cut(definition, memory, plan.unstable, max_recompute).kept(crossing)
+    kept = _Cut(definition, memory, plan.unstable, max_recompute).kept(crossing) if minimum else crossing
     slots = {name: Slot(name, _value(definition, name).type) for name in sorted(kept)}
     return Crossing(slots, expanded, sunk, definition)
 
