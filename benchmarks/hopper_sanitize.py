@@ -67,6 +67,7 @@ WALK = Partition(
     (AxisTile("p", 64, 64), AxisTile("n", 128, 128), AxisTile("k", 64, 64), AxisTile("h", 4, 4)),
     sequential=("h",), order=("b", "chunk", "h", "p", "n"), group=16, persistent=True,
 )  # fmt: skip
+SHARED = Partition((AxisTile("m", 128, 64), AxisTile("n", 64, 64)), order=("n",), workers=2, persistent=True)
 FORMS = {
     "clusters": Form("matmul", {"M": 70, "K": 200, "N": 520}, lambda p: replace(p, cluster=2)),
     "split reduction": Form(
@@ -74,6 +75,7 @@ FORMS = {
     ),
     "walked axis": Form("chunk_state", {"B": 1, "C": 2, "L": 128, "H": 8, "P": 64, "N": 128, "G": 1}, lambda p: WALK),
     "backwards": Form("flash_attention", HEADS, lambda p: replace(p, backwards=True)),
+    "scans of a shared axis": Form("running_columns", {"M": 100, "N": 72, "K": 40}, lambda p: SHARED),
     "begun ahead": Form(  # some blocks have two tiles
         "flash_attention", HEADS | {"H": 140, "HKV": 70, "SQ": 64}, lambda p: replace(p, begins_ahead=True)
     ),

@@ -31,7 +31,7 @@ def assemble(
     slots, tiles = slots_of(schedules), TileMap(graph)
     buffers = buffers_of(graph, placement, slots)
     lines = lines_of(graph, placement, schedules)
-    synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers})
+    synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers}, partition)
     synchronizer.run()
     sections = tuple(Section(loop, role, _with_prefetch(line, graph, prefetch)) for (loop, role), line in lines.items())
     kept = [p for p in placement.places.values() if p.kept_slots]

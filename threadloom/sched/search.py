@@ -47,6 +47,7 @@ from threadloom.sched.placement import copy_engine
 from threadloom.sched.rank import simulated_ns, worth_simulating
 from threadloom.sched.share_scalars import share_scalars
 from threadloom.sched.sizes import BoundScalars, axis_extents
+from threadloom.sched.spread_stores import spread_stores
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.tuning_choices import decide
 from threadloom.sched.walk_axis import walk_axis, walkable_axes
@@ -309,6 +310,7 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     if device is not None and device.arch != "cpu":
         graph = share_scalars(graph)  # a core is one role with one thread
         graph = own_indices(graph)
+        graph = spread_stores(graph)
         graph = copy_loaded(graph)
         graph = copy_products(graph)  # its products lie in memory like everything else
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own

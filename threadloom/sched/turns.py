@@ -2,17 +2,27 @@
 
 Left alone they fall into lockstep (prototype study: 2048 -> 3674 cycles). Where no role has other work in the loop
 there is nothing to overlap, and where the unit is idle most of the time nobody is in another's way: handing over every
-iteration then only costs.
+iteration then only costs. Where workers meet in the loop to combine their parts of an axis they would wait for each
+other for ever.
 """
 
 from __future__ import annotations
 
 from threadloom.machine.model import Completion
 from threadloom.sched.lines import Item, Line
-from threadloom.sched.ops import Arrive, Issue, Reason, Signal, Wait, Why
+from threadloom.sched.ops import Arrive, Issue, Partition, Reason, Signal, Wait, Why
 from threadloom.sched.placement import Placement
+from threadloom.task.ops import TaskGraph
+from threadloom.tile.ops import Reduce, Scan
 
 SHARED_FROM = 0.5  # of an iteration a unit is busy, from which on roles take turns on it
+
+
+def workers_meet(graph: TaskGraph, partition: Partition, loop: int) -> bool:
+    """Whether workers combine their parts of an axis that they share in the loop's body."""
+    shared = {t.axis for t in partition.tiles if t.worker_extent < t.extent}
+    ops = (op for task in graph.tasks if task.loop == loop for op in task.ops)
+    return any(isinstance(op, Reduce | Scan) and op.axis in shared for op in ops)
 
 
 def take_turns(loop: int, lines: dict[tuple[int, str], Line], placement: Placement, signals: dict[str, Signal]) -> None:

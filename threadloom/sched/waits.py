@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.machine.model import SEU, Completion
 from threadloom.sched.lines import Item, Line, inner_loops, subtree
-from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Reason, Signal, Wait, Why
+from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Partition, Reason, Signal, Wait, Why
 from threadloom.sched.pipeline import pairs, updates_after
 from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
-from threadloom.sched.turns import take_turns
+from threadloom.sched.turns import take_turns, workers_meet
 from threadloom.task.ops import Edge, Kind, TaskGraph
 
 GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
@@ -44,7 +44,9 @@ class Synchronizer:
         placement: Placement,
         lines: dict[tuple[int, str], Line],
         buffers: dict[tuple[str, str], Buffer],
+        partition: Partition,
     ):
+        self.partition = partition
         self.graph, self.placement, self.lines, self.buffers = graph, placement, lines, buffers
         self.tiles = TileMap(graph)
         self.signals: dict[str, Signal] = {}
@@ -71,7 +73,7 @@ class Synchronizer:
             self._wait_for_slots(loop, line)
         self._release_slots(deps)
         for loop in self.graph.loops:
-            if not inner_loops(loop) and loop.id != 0:
+            if not inner_loops(loop) and loop.id != 0 and not workers_meet(self.graph, self.partition, loop.id):
                 take_turns(loop.id, self.lines, self.placement, self.signals)
 
     # ------------------------------------------------ what depends on what

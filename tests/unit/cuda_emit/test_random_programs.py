@@ -13,7 +13,6 @@ import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_sm80.emulation import run_on_cpu
 from tests.unit.cuda_sm80.test_on_cpu import generated
-from threadloom.errors import CompileError
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.targets.cuda import nvrtc
 
@@ -137,10 +136,24 @@ def spread_by_index(
         out[m, index[n]] = x[m]
 
 
-def test_a_store_to_computed_positions_along_axes_that_its_value_lacks_has_no_code():
-    with pytest.raises(CompileError) as caught:
-        source_of(spread_by_index.bind(np.zeros(64, np.float32), np.zeros(64, np.int32)))
-    assert caught.value.slug == "gpu-no-code" and "test_random_programs.py" in str(caught.value)
+@pytest.mark.clang
+def test_a_store_to_computed_positions_along_axes_that_its_value_lacks():
+    rng = np.random.default_rng(0)
+    x, index = rng.standard_normal(24).astype(np.float32), rng.permutation(24).astype(np.int32)
+    out = on_cpu(spread_by_index, np.float32, x=x, index=index)
+    assert np.array_equal(out, np.broadcast_to(x[:, None], out.shape))
+    compiled(spread_by_index.bind(x, index))
+
+
+@tl.kernel
+def spread_sums(x: tl.Tensor["M", tl.f32], index: tl.Tensor["N", tl.i32]) -> tl.Tensor["B", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        tl.atomic_add(out[tl.maximum(index[n], 0) % tl.dim("B")], tl.sum(x[m], m))
+
+
+def test_additions_to_computed_positions_along_axes_that_their_value_lacks():
+    call = spread_sums.bind(np.zeros(24, np.float32), np.zeros(40, np.int32), out=np.zeros(7, np.float32))
+    assert "atomic" in compiled(call)
 
 
 @tl.kernel

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
-import pytest
 
 import threadloom as tl
 from benchmarks.gpu_cases import column_totals
 from tests.unit.cuda_emit.test_forms import source_of
-from threadloom.errors import CompileError
-from threadloom.sched.ops import AxisTile, Partition
+from threadloom.sched.ops import AxisTile, Partition, Wait, Why
+from threadloom.sched.search import plan
+from threadloom.sched.turns import workers_meet
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.across import WORKERS_BARRIER
 
@@ -58,8 +60,21 @@ def running_columns(a: tl.Tensor["M", "K", tl.f16], b: tl.Tensor["K", "N", tl.f1
         out[m, n] = tl.cumsum(tl.dot(a[m, k], b[k, n]), m)
 
 
-def test_scans_along_a_shared_axis_have_no_code():
+def test_workers_exchange_the_totals_of_their_parts_of_a_scan():
     x = np.zeros((256, 64), np.float16)
-    with pytest.raises(CompileError) as caught:
-        source_of(running_columns.bind(x, x[:64]), only=TWO)
-    assert caught.value.slug == "gpu-no-code" and "workers share that axis" in caught.value.why
+    text = source_of(running_columns.bind(x, x[:64]), only=TWO)
+    nvrtc.compile_source(text, "sm_90a")
+    after = text[text.index("smem_between, worker * 4") :]
+    assert re.search(r"for \(int q = 0; q < 2; q\+\+\) if \(q < worker\) before = ", after)
+
+
+def test_workers_that_meet_in_a_loop_take_no_turns_there():
+    """They would wait for each other for ever: one for its turn, the other where they meet."""
+    given = column_totals.inputs(np.random.default_rng(0), 256, 128, 64, np.float16)
+    program = plan(
+        column_totals.column_totals.bind(**given).kernel, {"M": 256, "N": 128, "K": 64}, "h200", only=TWO
+    ).best
+    loops = {s.loop for s in program.sections for i in s.instrs if isinstance(i, Wait) and i.reason.why is Why.ORDER}
+    assert workers_meet(program.graph, program.partition, 0) and not any(
+        workers_meet(program.graph, program.partition, loop) for loop in loops
+    )

@@ -46,9 +46,9 @@ def sharing_workers(scope: Scope, op: tile.Reduce | tile.Scan) -> int:
     """How many workers share the axis that `op` runs along."""
     place = scope.places.get(op.axis)
     workers = place.whole.extent // place.extent if place is not None and place.whole is not None else 1
-    if workers > 1 and (scope.takes_turns or isinstance(op, tile.Scan)):
-        why = "workers share that axis" + (" and take turns in this plan" if scope.takes_turns else "")
-        raise no_code(f"a {op.fn} along {op.axis}", why, op.loc)
+    if workers > 1 and scope.takes_turns:
+        why = "workers share that axis and take turns in the same loop of this plan"
+        raise no_code(f"a {op.fn} along {op.axis}", why, op.loc, "another plan: one without turns, or with one worker")
     return workers
 
 
@@ -180,12 +180,15 @@ def emit_scan(scope: Scope, op: tile.Scan, made: Registers) -> None:
         _scan_level(scope, op, made, digit, place, lower)
         lower.append((digit, place))
         block *= digit.size
+    if (workers := sharing_workers(scope, op)) > 1:
+        _scan_level(scope, op, made, None, workers, lower)
 
 
 def _scan_level(
-    scope: Scope, op: tile.Scan, made: Registers, digit: Digit, place: int, lower: list[tuple[Digit, int]]
+    scope: Scope, op: tile.Scan, made: Registers, digit: Digit | None, place: int, lower: list[tuple[Digit, int]]
 ) -> None:
-    """Add to each block the totals of the blocks before it along `digit`."""
+    """Add to each block the totals of the blocks before it along `digit` (None: those of the workers before this one
+    of `place`, which share the axis)."""
     w, kind = scope.writer, c.register_type(made.dtype)
     inside = [(d, p) for d, p in lower if d.source is Source.REGISTER]  # register digits within a block
     count = 1
@@ -197,7 +200,7 @@ def _scan_level(
         spread += f" + q / {at} % {d.size} * {p}"
         at *= d.size
     first = "".join(f" && i / {p} % {d.size} == 0" for d, p in inside)
-    if digit.source is Source.REGISTER:
+    if digit is not None and digit.source is Source.REGISTER:
         steps = range(digit.size - 2, -1, -1) if op.reverse else range(1, digit.size)
         back = place if op.reverse else -place
         for step in steps:
@@ -212,16 +215,24 @@ def _scan_level(
     with w.block(f"for (int i = 0; i < {made.layout.registers}; i++) if (true{first})"):
         total = _from_last_thread(scope, op, lower, f"{made.name}[i{ends}]", kind)
         w.line(f"{kind} before = {c.identity(op.fn, made.dtype)};")
-        if digit.source is Source.LANE:
+        if digit is None:
+            _exchange_workers(scope, total, kind, place)
+            _before_in_order(scope, op, made, "worker", place, _peer_worker(kind, "q"))
+        elif digit.source is Source.LANE:
             _before_in_lanes(scope, op, made, digit, place, total)
         else:
             _exchange(scope, total, kind)
             mine = f"warp_in_group / {place} % {digit.size}"
-            test = f"q > {mine}" if op.reverse else f"q < {mine}"
-            w.line("#pragma unroll")
-            one = c.combine(op.fn, made.dtype, "before", _peer(scope, kind, digit, place, "q"))
-            w.line(f"for (int q = 0; q < {digit.size}; q++) if ({test}) before = {one};")
+            _before_in_order(scope, op, made, mine, digit.size, _peer(scope, kind, digit, place, "q"))
         _add_to_block(scope, op, made, count, spread)
+
+
+def _before_in_order(scope: Scope, op: tile.Scan, made: Registers, mine: str, count: int, theirs: str) -> None:
+    """`before` = the totals of those of `count` warps or workers that come before number `mine`; `theirs`: q's."""
+    test = f"q > {mine}" if op.reverse else f"q < {mine}"
+    scope.writer.line("#pragma unroll")
+    one = c.combine(op.fn, made.dtype, "before", theirs)
+    scope.writer.line(f"for (int q = 0; q < {count}; q++) if ({test}) before = {one};")
 
 
 def _before_in_lanes(scope: Scope, op: tile.Scan, made: Registers, digit: Digit, place: int, total: str) -> None:

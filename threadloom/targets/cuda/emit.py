@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.machine.devices import device
 from threadloom.sched.ops import Arrive, Role, SProgram, Wait, Why
+from threadloom.sched.turns import workers_meet
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.across import CELL_BYTES
 from threadloom.targets.cuda.begin_ahead import begins_ahead
@@ -319,17 +320,18 @@ def _role_code(plan: KernelPlan, role: Role, factor_room_bytes: int) -> RoleCode
         elif b.space == "smem" and b.role == role.name:
             names.append(("u32", plan.shared_tiles[b.name].base, "smem_" + c_name(b.name)))
     turns = {}
+    graph, partition = plan.program.graph, plan.program.partition
     for section in plan.program.sections:
         for instr in section.instrs if section.role == role.name else ():
             if isinstance(instr, Wait | Arrive) and instr.reason.why is Why.ORDER:
                 turn = turns.setdefault(instr.signal, f"turn_{len(turns)}")
+                scope.takes_turns |= workers_meet(graph, partition, section.loop)
                 if ("u32", turn, plan.barrier_name(instr.signal)) not in names:
                     names.append(("u32", turn, plan.barrier_name(instr.signal)))
                 if isinstance(instr, Wait):
                     names.append(("u32", f"{turn}_early", str(instr.reason.distance)))
                     names.append(("u32", f"{turn}_index", str(plan.barrier_index(instr.signal))))
     scope.names |= {name for _, name, _ in names}
-    scope.takes_turns = bool(turns)
     if role.kind == "producer":
         if plan.wide_producer:
             w.line("const bool elected = warp_in_group == 0 && lane == 0;  // feeds the copy engine")
