@@ -1,8 +1,10 @@
-"""Gives what a matrix unit makes a copy where another product reads it.
+"""Gives what a matrix unit makes, and what a loop carries, a copy where a product reads it.
 
     before:  s = dot(q, k);  y = dot(s, v)               after:  s = dot(q, k);  t = copy(s);  y = dot(t, v)
+    before:  y += dot(a, s);  s = exp(b)                 after:  t = copy(s);  y += dot(a, t);  s = exp(b)
 
-A product's result lies where its unit leaves it, in an accumulator's order; an operand has another place and order.
+A product's result lies where its unit leaves it, in an accumulator's order, and what a loop carries in the registers of
+those who make it; an operand has another place and order.
 Vector code takes it from one to the other, as it does where there is elementwise code between the two anyway.
 Needs: a task graph. Keeps: meaning, loops, guards. Source: ours.
 """
@@ -22,6 +24,7 @@ def copy_products(graph: TaskGraph) -> TaskGraph:
     """The graph with such copies; the same object where there are none."""
     places = TileMap(graph)
     made = {places.of(v) for t in graph.tasks if t.kind is Kind.DOT for v in t.writes} - {""}
+    made |= {tile.name for tile in graph.tiles if tile.carried is not None}
     parts = {}
     for task in graph.tasks:
         if task.kind is Kind.DOT:
