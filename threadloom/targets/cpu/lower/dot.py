@@ -4,8 +4,8 @@
 
 The micro-kernel keeps rows x vectors accumulators in registers over the whole summed axis; per step it loads `vectors`
 vectors of the lanes operand and broadcasts one element of each row. It stores the block or adds it to the tile, so the
-tile is touched once. Strips that are not full are cut into blocks of 8, 4, 2 and 1 rows; the last panel may take fewer
-vectors. Lanes beyond the tile compute on padding and are never read.
+tile is touched once. Strips that are not full are cut into blocks of 8, 4, 2 and 1 rows; the last panel of a tile of
+known length may take fewer vectors. Lanes beyond the tile compute on padding and are never read.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.next_tiles import Fetch, NextTiles
 from threadloom.targets.cpu.lower.pack import fill
+from threadloom.targets.cpu.lower.padding import WORTH_STEPS
 from threadloom.targets.cpu.lower.tiles import address
 from threadloom.targets.cpu.lower.vectors import both
 from threadloom.targets.cpu.plan import Home, InPlace, Loops, Multiply
@@ -216,6 +217,10 @@ class ProductEmitter:
         width = step.vectors * self.lanes
         length = c.ranges[step.axis].length
         known = int_value(length)
+        if known is None and isinstance(step.lanes_operand, Home) and c.plan.sizes[step.axis] >= WORTH_STEPS * width:
+            with b.loop(0, length, width, iv=step.axis) as loop:  # panels have room for all vectors
+                self._strips(Point(b.ops, point, step.axis, loop.iv), step.vectors)
+            return
         full_end = b.mul(b.udiv(length, width), width) if known is None else const(I64, known - known % width)
         if known is None or known >= width:
             with b.loop(0, full_end, width, iv=step.axis) as loop:

@@ -4,8 +4,9 @@
     ->  for m:  for n by 4 vectors: 4 accumulators of mx;  rest by one masked vector;  combine, fold the lanes
                 for n by 4 vectors: e stored in its room, 4 accumulators of s; ...
 
-A vector loop has an unmasked body of several vectors and a masked one of one vector for what is left. A loop that holds
-other loops has two vectors (a panel) where it is the vector loop, else one position at a time.
+A vector loop has an unmasked body of several vectors and a masked one of one vector for what is left; where all that it
+touches lies on chip, and has room, the first alone runs into the padding (`padding.py`). A loop that holds other loops
+has two vectors (a panel) where it is the vector loop, else one position at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from threadloom.targets.cpu.lower.context import Context, Point, Window
 from threadloom.targets.cpu.lower.elementwise import materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator, widest
 from threadloom.targets.cpu.lower.late_stores import emit_late_stores, plan_late_stores
+from threadloom.targets.cpu.lower.padding import runs_into_padding
 from threadloom.targets.cpu.lower.reduce import Accumulator, Reduction, reduction_of
 from threadloom.targets.cpu.lower.scan import emit_scan
 from threadloom.targets.cpu.lower.tiles import store_tile
@@ -143,6 +145,9 @@ class NestEmitter:
         states = [self._start(op, points, copies, vector) for op in nest.items if _reduces(op, nest.axis)]
         known = int_value(length)
         step = unit * copies
+        if vector and not states and known is None and runs_into_padding(self.c, nest, step):
+            self._loop(nest, path, points, const(I64, 0), length, step, copies, [], None)
+            return
         main_end = const(I64, known - known % step) if known is not None else self._rounded_down(length, step)
         if known is None or known >= step:
             states = self._loop(nest, path, points, const(I64, 0), main_end, step, copies, states, None)
