@@ -42,6 +42,7 @@ from threadloom.par.ops import (
     Operand,
     Parallel,
     Value,
+    Vector,
     While,
 )
 from threadloom.par.passes import Result, run_passes
@@ -86,6 +87,7 @@ KINDS = (
     "forwarded",
     "dead store",
     "hoisted",
+    "vectorised",
     "warp",
     "batched",
     "passes",
@@ -234,6 +236,8 @@ class _Watch:
                 self._hoisted(old.body, new.body, Level.THREADS, "runs once per block")
             case "hoist-invariant-blocks":
                 self._hoisted(old.body, new.body, Level.BLOCKS, "runs once per launch")
+            case "vectorize-threads":
+                self._vectorised(old.body, new.body)
             case "split-threads" | "split-lanes" | "split-blocks":
                 self._cuts(old, before, Level(one.removeprefix("split-")))
 
@@ -266,6 +270,18 @@ class _Watch:
         for op in climbed.values():
             if id(op) not in nested and _is_work(op):
                 self._say("hoisted", op.loc, f"{_named(op)} {what}")
+
+    def _vectorised(self, old: Block, new: Block) -> None:
+        """Lines whose operations are vectors now; those of loops that are left to LLVM are declined instead."""
+        widest: dict[tuple[str, int], tuple[int, Loc]] = {}
+        before = {(op.loc.file, op.loc.line) for op in walk(old) if isinstance(op, Leaf) and op.loc and _lanes(op) > 1}
+        for op in walk(new):
+            if isinstance(op, Leaf) and op.loc is not None and (lanes := _lanes(op)) > 1:
+                at = op.loc.file, op.loc.line
+                if at not in before and lanes > widest.get(at, (1, op.loc))[0]:
+                    widest[at] = lanes, op.loc
+        for lanes, loc in widest.values():
+            self._say("vectorised", loc, f"{lanes} threads at a time")
 
     def _cuts(self, function: Function, module: Module, level: Level) -> None:
         memory = Memory(function, module)
@@ -340,6 +356,11 @@ def _inside(block: Block, level: Level) -> dict[str, Op]:
     """What is defined in the parallel loops of `level`, at any depth."""
     loops = [op for op in walk(block) if isinstance(op, Parallel) and op.level is level]
     return {value.name: op for loop in loops for op in walk(loop.body) for value in results(op)}
+
+
+def _lanes(op: Leaf) -> int:
+    types = [value.type for value in (op.result, *op.operands) if value is not None]
+    return max((type_.lanes for type_ in types if isinstance(type_, Vector)), default=1)
 
 
 def _is_work(op: Op) -> bool:

@@ -70,7 +70,7 @@ class Interpreter:
         self.named_types = _named_types(module)
         self.output: list[str] = []
         self.code = Code(self)
-        self._steps, self._most_steps = 0, most_steps
+        self.steps, self._most_steps = 0, most_steps
         self._bodies: dict[str, Run] = {}
         self._addresses: dict[str, int] = {}
         self._name_at: dict[int, str] = {}
@@ -163,8 +163,8 @@ class Interpreter:
         self._locals[-1].append(address)
 
     def tick(self, steps: int) -> None:
-        self._steps += steps + 1
-        if self._steps > self._most_steps:
+        self.steps += steps + 1
+        if self.steps > self._most_steps:
             raise InternalError(f"more than {self._most_steps} steps; an endless loop?")
 
     def parallel(self, op: Parallel) -> Run:

@@ -37,6 +37,14 @@ __global__ void normalize(const float *x, float *y, int n) {
   for (int k = 0; k < n; k++) s += x[k];  // hoisted
   if (i < n) y[i] = x[i] / s;
 }
+__global__ void escapes(const float *x, int *out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int turns = 0;
+  for (float v = x[i]; v < 4 && turns < 100; turns++)
+    v = v * v + x[i];  // vectorised
+  out[i] = turns;  // vectorised
+}
 __global__ void carried(int *out, int n) {
   __shared__ int ring[64];
   int own = threadIdx.x;
@@ -62,7 +70,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def explained(source: Path) -> dict[str, list[Explained]]:
     found = defaultdict(list)
     for one in explain(str(source)):
-        found[next(name for name in ("layer", "normalize", "carried") if name in one.kernel)].append(one)
+        found[next(name for name in ("layer", "normalize", "escapes", "carried") if name in one.kernel)].append(one)
     return found
 
 
@@ -110,6 +118,14 @@ def test_kept_values_name_the_barriers_that_they_cross(explained: dict[str, list
     carried = [remark for remark in explained["carried"][0].remarks if remark.kind == "kept"]
     crossed = "across line " + ", ".join(str(line) for line in sorted(lines("stays")) if line > 20)
     assert any("own" in remark.text and remark.text.endswith(crossed) for remark in carried)
+
+
+@pytest.mark.clang
+def test_lines_that_run_over_vectors_of_threads_are_told(explained: dict[str, list[Explained]]) -> None:
+    told = [remark for remark in explained["escapes"][0].remarks if remark.kind == "vectorised"]
+    assert lines("vectorised") <= {remark.line for remark in told}
+    assert all(remark.text.endswith(" threads at a time") for remark in told)
+    assert told[0].loc is not None and not {remark.line for remark in told} & lines("stays")
 
 
 @pytest.mark.clang
