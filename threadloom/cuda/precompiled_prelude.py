@@ -11,6 +11,7 @@ or the source has errors, the plain way is taken as well, so that messages are a
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -98,21 +99,29 @@ def _entries(folder: Path) -> set[str]:
 
 
 def _compile(compiler: Compiler, flags: list[str], prelude: Path, made: Path) -> None:
-    """Written aside and renamed; beside it the names of all headers that are in it and of their folders."""
+    """Written aside and renamed; beside it the names of all headers that are in it and of their folders. While another
+    process makes it, the plain way is taken."""
     try:
         env.make_private(made.parent)
-        with tempfile.TemporaryDirectory(dir=made.parent, prefix="writing-") as folder:
-            part, rule = Path(folder) / "made.pch", Path(folder) / "rule"
-            options = ["-Xclang", "-emit-pch", "-MD", "-MF", str(rule), "-w"]
-            done = compiler.run([*flags, *options, "-c", str(prelude), "-o", str(part)])
-            if done.returncode:
-                made.with_suffix(".names").write_text("[]")
-                return
-            paths = [Path(word) for word in rule.read_text().replace("\\\n", " ").split()[1:]]
-            own = prelude.parent
-            names = {name for path in paths if own not in path.parents for name in (path.name, path.parent.name)}
-            part.with_suffix(".names").write_text(json.dumps(sorted(names)))
-            part.replace(made)
-            part.with_suffix(".names").replace(made.with_suffix(".names"))
+        with open(made.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: another one makes it
+            if not made.with_suffix(".names").exists():
+                _write(compiler, flags, prelude, made)
     except OSError:
         return  # a cache that cannot be written costs time only
+
+
+def _write(compiler: Compiler, flags: list[str], prelude: Path, made: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=made.parent, prefix="writing-") as folder:
+        part, rule = Path(folder) / "made.pch", Path(folder) / "rule"
+        options = ["-Xclang", "-emit-pch", "-MD", "-MF", str(rule), "-w"]
+        done = compiler.run([*flags, *options, "-c", str(prelude), "-o", str(part)])
+        if done.returncode:
+            made.with_suffix(".names").write_text("[]")
+            return
+        paths = [Path(word) for word in rule.read_text().replace("\\\n", " ").split()[1:]]
+        own = prelude.parent
+        names = {name for path in paths if own not in path.parents for name in (path.name, path.parent.name)}
+        part.with_suffix(".names").write_text(json.dumps(sorted(names)))
+        part.replace(made)
+        part.with_suffix(".names").replace(made.with_suffix(".names"))

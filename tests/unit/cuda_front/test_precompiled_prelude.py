@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -119,3 +120,19 @@ def test_mistakes_are_told_as_ever(tmp_path: Path, cache: Path, monkeypatch: pyt
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
     assert os.listdir(cache)
+
+
+def test_what_another_process_is_making_is_not_made_twice(file: str, cache: Path, monkeypatch: pytest.MonkeyPatch):
+    compile_source(file, SourceOptions())
+    locks, made = sorted(cache.glob("*.lock")), sorted(cache.glob("*.pch"))
+    assert len(locks) == len(made) == 2
+    for path in (*made, *cache.glob("*.names")):
+        path.unlink()
+    held = [path.open("w") for path in locks]
+    for lock in held:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    calls = _commands(monkeypatch)
+    compile_source(file, SourceOptions())
+    assert [("-include-pch" in call, "-emit-pch" in call) for call in calls] == [(False, False)] * 2
+    for lock in held:
+        lock.close()
