@@ -76,11 +76,13 @@ def shown_edits(edits: Edits) -> str:
 _SAYS_WRONG = re.compile(
     r"\bfail(?:ed|ure|s)?\b|\bincorrect\b|\bmis-?match(?:es|ed)?\b|\bwrong\b|verification error|\bnot equal\b"
     r"|\b(?:do|does|did)(?: not|n't) match\b|\bnot (?:correct|valid|verified)\b|\bunsuccessful"
-    r"|test result: *error|CUDA error|illegal memory|^\s*error\b(?! \(| bound| statistics)",
+    r"|test result: *error|CUDA error|illegal memory"
+    r"|^\s*error\b(?! \(| bound| statistics| threshold:| after iteration)",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOTHING_WRONG = re.compile(
-    r"(?:\bincorrect matches: 0\b|\b(?:0|no|zero)\s+(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)|"
+    r"(?:\bincorrect matches: 0\b|mismatched \(count=\d+\)(?=\s+GPU Result matches CPU Result within tolerance)|"
+    r"\b(?:0|no|zero)\s+(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)|"
     r"\b(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)\s*(?:count|:|=|is|rate:?)*\s*(?:0(?:\.0*)?(?:e[+-]?0+)?\b(?!\.)|none))",
     re.IGNORECASE,
 )
