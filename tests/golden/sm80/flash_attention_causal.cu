@@ -476,6 +476,12 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       #pragma unroll
       for (int i = 0; i < 2; i++) row_sum[i] = row_sum_2[i];
       // vector_new_max_out: t.31
+      if (n_at_3 + 32 > n_stop) {
+        #pragma unroll
+        for (int i = 0; i < 16; i++) {
+          if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
+        }
+      }
       #pragma unroll
       for (int i = 0; i < 8; i++) t_31_packed[i] = pack_f16(s[2 * i], s[2 * i + 1]);
       // vector_new_max_late: t.30

@@ -275,6 +275,12 @@ else if (group == 1) {
         mma_wait<0>();  // slot-free: dot_acc -> vector_new_max_out (t.31, 1 iterations earlier)
         pin(t_31_packed);
         // vector_new_max_out: t.31
+        if (n_at + 128 > n_stop) {
+          #pragma unroll
+          for (int i = 0; i < 64; i++) {
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
+          }
+        }
         #pragma unroll
         for (int i = 0; i < 32; i++) t_31_packed[i] = pack_f16(s[2 * i], s[2 * i + 1]);
         pin(acc);
@@ -488,6 +494,12 @@ else if (group == 1) {
         if (lane == 0) barrier_arrive(empty_v + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_v (v)
         pin(t_31_packed);
         // vector_new_max_out: t.31
+        if (n_at + 128 > n_stop) {
+          #pragma unroll
+          for (int i = 0; i < 64; i++) {
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
+          }
+        }
         #pragma unroll
         for (int i = 0; i < 32; i++) t_31_packed[i] = pack_f16(s[2 * i], s[2 * i + 1]);
         pin(acc);

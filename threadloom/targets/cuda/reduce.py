@@ -10,7 +10,6 @@ from threadloom.targets.cuda.elements import declare, define, kind_of, note_diff
 from threadloom.targets.cuda.elementwise import matched, register_loop
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
 from threadloom.targets.cuda.operands import Elementwise, operands
-from threadloom.targets.cuda.overwritten import is_overwritten
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.tile import ops as tile
 
@@ -26,10 +25,7 @@ def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> N
     w, end = scope.writer, place.end(covered)
     if covered <= place.extent and scope.assumes(f"{place.first} + {covered} <= {end}"):
         return
-    head = f"if ({place.first} + {covered} > {end})"
-    if is_overwritten(scope, held.name, head, place.first, with_):
-        return
-    with w.block(head):
+    with w.block(f"if ({place.first} + {covered} > {end})"):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
             w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {end}) {held.name}[i] = {with_};")
@@ -178,6 +174,7 @@ def _begins_chain(layout: Layout, axis: str, chains: int) -> str:
 
 def emit_scan(scope: Scope, op: tile.Scan, layout: Layout) -> None:
     """Copy the operand, as the result's dtype, and scan it in place."""
+    across.sharing_workers(scope, op)  # which no scan has code for
     result = declare(scope, op.result, layout)
     w = scope.writer
     w.line("#pragma unroll")

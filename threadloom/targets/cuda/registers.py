@@ -81,8 +81,7 @@ class Scope:
     unmasked: bool = False  # the loop being written is for tiles that its masks leave alone
     narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
     in_lanes: dict[str, Layout | None] = field(default_factory=dict)  # results whose lanes' parts are combined later
-    overwritten: dict[str, tuple] = field(default_factory=dict)  # array -> where its rest was (`overwritten.py`)
-    takes_turns: bool = False  # workers wait for one another by turns in a loop in which all of them would meet
+    takes_turns: bool = False  # workers wait for one another by turns, so all of them cannot meet
     sharing_workers: int = 0  # workers that exchange parts of reductions, 0 where none do
     needs_scratch: bool = False  # shared memory in which warps of a worker exchange values
     converted_bytes: int = 0  # of a worker, through which values go from one layout to another
