@@ -26,3 +26,12 @@ def test_case_builds_and_checks_itself(case: Path, tmp_path: Path) -> None:
     assert build.run(nvcc_options.parse([str(case), "-o", str(program), *flags])) == 0
     done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_loop_that_nothing_can_end_is_named_and_ends_the_program(tmp_path: Path) -> None:
+    case, program = Path(__file__).parent / "waiting_blocks.cu", tmp_path / "waiting"
+    assert build.run(nvcc_options.parse([str(case), "-o", str(program)])) == 0
+    done = subprocess.run([program, "forever"], capture_output=True, text=True, timeout=60, check=False)
+    line = next(i for i, text in enumerate(case.read_text().splitlines(), 1) if "// never" in text)
+    warning, error = (f"{case}:{line}: {word}: a thread of a kernel" in done.stderr for word in ("warning", "error"))
+    assert (done.returncode, warning, error) == (134, True, True), done.stderr

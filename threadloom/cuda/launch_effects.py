@@ -95,6 +95,8 @@ def _has_aftermath(name: str, lowered: Module) -> str:
             return "more than one loop over blocks"
         if regions and not isinstance(function.body.ops[-2 if len(function.body.ops) > 1 else -1], Parallel):
             return "code behind the loop over blocks"
+        if any(op.schedule == "turns" for op in regions):
+            return "a loop that may wait for other threads"
         if regions and any(isinstance(op, Alloca) for op in _outside_blocks(function.body.ops)):
             return "memory of all blocks"
     return ""

@@ -149,7 +149,8 @@ class Parallel:
     """`ivs[d]` runs over [lowers[d], uppers[d]) with step 1, all iterations in parallel. Body ends without Yield.
 
     Blocks start in index order (last iv fastest). `schedule`: "static" (contiguous, even) or "dynamic" (the next
-    free worker takes the next iteration); only meaningful for BLOCKS. `grain`: where there are very many iterations,
+    free worker takes the next iteration); only meaningful for BLOCKS. "turns": as dynamic, one iteration at a time, and where
+    one waits for another, a worker more goes on with those behind it (cuda/runtime/turns.cpp). `grain`: where there are very many iterations,
     static shares begin at multiples of it (a power of two).
     """
 

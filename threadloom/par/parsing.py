@@ -217,7 +217,7 @@ class _ModuleParser(LeafParser):
         schedule, grain = "static", 1
         if cursor.accept("schedule"):
             cursor.expect("(")
-            schedule = cursor.one_of(("static", "dynamic"), "a schedule")
+            schedule = cursor.one_of(("static", "dynamic", "turns"), "a schedule")
             if cursor.accept(","):
                 grain = cursor.integer("a grain")
             cursor.expect(")")

@@ -69,3 +69,15 @@ def test_results_are_the_same_and_long_loops_are_told():
     interpret(module, "k", [flag, out, 0], externals={WAITING: waiting})
     assert out[0] == 10000
     assert told == [(7, 4096), (7, 8192)]
+
+
+LOCK = "%r = cmpxchg ptr %flag, i32 0, i32 1 monotonic monotonic, align 4\n%v = extractvalue { i32, i1 } %r, 0"
+UPDATE = "%r = cmpxchg ptr %flag, i32 %i, i32 1 monotonic monotonic, align 4\n%v = extractvalue { i32, i1 } %r, 0"
+
+
+@pytest.mark.parametrize(("load", "turns"), [(GLOBAL, True), (LOCK, True), (UPDATE, False)])
+def test_blocks_around_a_loop_that_waits_take_turns(load: str, turns: bool):
+    text = print_module(WatchWaits().apply(_module(load)))
+    assert WAITING in text
+    assert ("schedule(turns)" in text) == turns
+    assert print_module(parse(text)) == text

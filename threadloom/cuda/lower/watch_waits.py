@@ -1,4 +1,4 @@
-"""A loop that may wait for another thread says so when it lasts, so that nothing hangs without a word.
+"""A loop that may wait for another thread says so when it lasts: others then take their turn, and nothing hangs without a word.
 
     %r = while (%a = T %x) {                     %r, .. = while (%a = T %x, %turns = i64 0) {
       %v = load volatile i32, ptr %flag            %v = load volatile i32, ptr %flag
@@ -9,9 +9,13 @@
       yield T %d                                   yield T %d, i64 %next
 
 Threads of a block run one after another, and blocks on as many workers as there are cores, so a thread that spins until
-a later one has written spins for ever. Which loops do so cannot be told: those that read memory of all blocks by
-volatile or atomic accesses are watched, and those that only read, where it is volatile memory of the block. The runtime
-(device_functions.cpp) warns after ten seconds of CPU time in one loop and ends the program after five minutes.
+a later one has written would spin for ever. Which loops do so cannot be told: those that read memory of all blocks by
+volatile or atomic accesses are watched, and those that only read, where it is volatile memory of the block. The loop over
+blocks around them is made `schedule(turns)`: when a block waits, a thread more goes on with those behind it
+(runtime/turns.cpp). A loop that ends by what it does itself (compare and swap of a value it has read) is only watched.
+Threads of one block have no turns; so the runtime (device_functions.cpp) warns after ten seconds of CPU time in one loop
+and ends the program after five minutes. Tried: a thread of the system for each CUDA thread that waits; 99 blocks of 64
+that wait in a chain then made two thousand of them and took minutes.
 Needs: all other passes done, which an operation more in these loops would disturb. `loom check` has its own.
 """
 
@@ -23,8 +27,24 @@ from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, RootKind
 from threadloom.cuda.lower.runtime_calls import WAITING, is_check_call
 from threadloom.cuda.lower.traverse import expand, walk
-from threadloom.par.ops import I32, I64, Block, Condition, Const, Function, Leaf, Module, Op, While, Yield
+from threadloom.par.ops import (
+    I32,
+    I64,
+    Block,
+    Condition,
+    Const,
+    Function,
+    Leaf,
+    Level,
+    Module,
+    Op,
+    Parallel,
+    Value,
+    While,
+    Yield,
+)
 from threadloom.par.passes import through_functions
+from threadloom.par.walk import arguments, results, with_regions
 
 _EVERY = 4096  # turns between two looks at the clock
 
@@ -41,13 +61,43 @@ class WatchWaits:
         if not any(_may_see_others(op) for op in walk(ops)) or any(_is_checked(op) for op in walk(ops)):
             return module
         editor, memory = Editor(function, module), Memory(function, module)
+        waiting: list[While] = []
 
         def change(op: Op) -> list[Op] | None:
-            return [_watched(op, editor)] if isinstance(op, While) and op.loc and may_wait(op, memory) else None
+            if not (isinstance(op, While) and op.loc and may_wait(op, memory)):
+                return None
+            watched = _watched(op, editor)
+            if not _ends_alone(op):
+                waiting.append(watched)
+            return [watched]
 
         assert function.body is not None
         body = expand(function.body, change)
-        return module if body is function.body else editor.finish(replace(function, body=body))
+        if body is function.body:
+            return module
+        return editor.finish(replace(function, body=_by_turns(body, waiting) if waiting else body))
+
+
+def _by_turns(block: Block, waiting: list[While]) -> Block:
+    """Loops over blocks around the loops that wait."""
+
+    def change(op: Op) -> Op:
+        if isinstance(op, Parallel):
+            around = op.level is Level.BLOCKS and any(inner is one for inner in walk(op.body.ops) for one in waiting)
+            return replace(op, schedule="turns", grain=1) if around else op
+        return with_regions(op, lambda region: _by_turns(region, waiting))
+
+    return Block(tuple(change(op) for op in block.ops))
+
+
+def _ends_alone(op: While) -> bool:
+    """A compare and swap that fails only if somebody else's has succeeded, and then has the new value."""
+    inside = list(walk((op,)))
+    made = {value.name for one in inside for value in (*results(one), *arguments(one))}
+    seen = [one for one in inside if isinstance(one, Leaf) and _may_see_others(one)]
+    return all(
+        one.opcode == "cmpxchg" and isinstance(one.operands[1], Value) and one.operands[1].name in made for one in seen
+    )
 
 
 def may_wait(op: While, memory: Memory) -> bool:

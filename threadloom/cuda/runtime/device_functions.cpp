@@ -39,6 +39,9 @@ static double busy_seconds() {
   return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
+// Seconds in one loop, computing or asleep, until there is a warning, and until the program ends. Tests make them shorter.
+double __loom_waiting_seconds[2] = {10, 300};
+
 // A thread of a kernel has gone round a loop `turns` times, and some other thread may have to end it (lower/watch_waits.py).
 void __loom_waiting(const char* file, int line, unsigned long long turns) {
   struct Since {
@@ -47,10 +50,12 @@ void __loom_waiting(const char* file, int line, unsigned long long turns) {
     double seconds;
     bool told;
   };
-  constexpr double warn_after = 10, stop_after = 300;
+  static thread_local double slept;
+  double warn_after = __loom_waiting_seconds[0], stop_after = __loom_waiting_seconds[1];
+  slept += loom::let_others_run(turns <= 4096);
   static thread_local Since all[8];
   Since& since = all[line % 8];
-  double now = busy_seconds();
+  double now = busy_seconds() + slept;
   if (turns <= 4096 || since.line != line || since.file != file) {
     since = {file, line, now, false};
     return;
@@ -60,8 +65,8 @@ void __loom_waiting(const char* file, int line, unsigned long long turns) {
   fflush(stdout);
   bool stop = spent >= stop_after;
   fprintf(stderr, "%s:%d: %s: a thread of a kernel has been in this loop for %.0f s\n", file, line, stop ? "error" : "warning", spent);
-  fprintf(stderr, "  why: it reads what other threads write; here threads of a block run one after another, and blocks on as many\n"
-                  "       workers as there are cores, so what it waits for may never come\n");
+  fprintf(stderr, "  why: it reads what other threads write; here threads of a block run one after another, and at most 500\n"
+                  "       blocks wait at a time, so what it waits for may never come\n");
   fprintf(stderr, "  try: `loom check`, which names the write that is missing; wait in another kernel, or by grid.sync()\n");
   if (stop) _exit(134);
   since.told = true;

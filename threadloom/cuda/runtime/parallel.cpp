@@ -1,6 +1,7 @@
 // The OpenMP runtime that kernels fork with, found when the first kernel runs: one that the process has loaded
 // already (a program built with -fopenmp, or a host like PyTorch), else the one installed with us, else the system's.
 // Objects thus need no OpenMP library when they are linked, and a process never has two teams of workers.
+#include "runtime.h"
 #include "team.h"
 
 #include <dlfcn.h>
@@ -161,7 +162,7 @@ void __loom_parallel(void (*work)(void*), void* context, unsigned threads, unsig
   if (Team::here) return Team::here->run(work, context);
   openmp().parallel(work, context, threads, flags);
 }
-int __loom_thread_num() { return openmp().thread_num(); }
-int __loom_num_threads() { return openmp().num_threads(); }
+int __loom_thread_num() { return loom::helps() ? 0 : openmp().thread_num(); }
+int __loom_num_threads() { return loom::helps() ? 1 : openmp().num_threads(); }
 int __loom_max_threads() { return openmp().max_threads(); }
 }

@@ -15,6 +15,7 @@ class ModuleText:
         self.debug = DebugLines(self) if debug_lines else None
         self.functions: list[str] = []
         self.forks = False  # whether some function starts OpenMP workers
+        self.takes_turns = False  # whether some region runs by turns
         self.uses_arena = False
         self._by_name = {function.name: function for function in module.functions}
         self._outlined: set[str] = set()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 ARENA_ACQUIRE, ARENA_RELEASE = arena.ACQUIRE, arena.RELEASE
 THREAD_LIMIT = "loom_thread_limit"
+TURNS = "__loom_turns"
 _ALIGN_BYTES = 64  # of every arena slice and of the shared counter
 SHARES_EACH = 64  # times that a worker takes iterations where there are very many
 
@@ -230,8 +231,8 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
         run.line(f"{quoted('%', value.name)} = load {type_text(value.type)}, ptr {at}, align {align_bytes(value.type)}")
     bytes_ = _plan_slices(run, op, "null")
     held = acquire_arena(run, bytes_, worker) if _shared_allocas(op) else HeldArena("", "null")
-    if op.schedule == "dynamic":
-        _dynamic_shares(run, plan, context, count, worker, workers, held.memory)
+    if op.schedule in ("dynamic", "turns"):
+        _dynamic_shares(run, plan, context, count, workers, held.memory, one_each=op.schedule == "turns")
     else:
         _static_share(run, plan, count, worker, workers, held.memory, op.grain)
     if _stores_past_caches(op):
@@ -286,14 +287,16 @@ def _at_grain(run: FunctionEmitter, begin: str, end: str, count: str, each: str,
     )
 
 
-def _dynamic_shares(run: FunctionEmitter, plan: Outlined, context: str, count: str, worker: str, workers: str,
-                    memory: str) -> None:  # fmt: skip
+def _dynamic_shares(run: FunctionEmitter, plan: Outlined, context: str, count: str, workers: str, memory: str,
+                    one_each: bool) -> None:  # fmt: skip
     """The counter is the context's first word, alone on its cache line. What is taken at once is neighbours, so that
     rows fetched ahead are a worker's own and stores past the caches are waited for less often."""
     again, work, done = (run.fresh(label) for label in ("again", "work", "done"))
-    shares = run.assign("shares", f"mul i64 {workers}, {SHARES_EACH}")
-    share = run.assign("share", f"sdiv i64 {count}, {shares}")
-    each = run.assign("each", f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
+    each = "1"
+    if not one_each:
+        shares = run.assign("shares", f"mul i64 {workers}, {SHARES_EACH}")
+        share = run.assign("share", f"sdiv i64 {count}, {shares}")
+        each = run.assign("each", f"call i64 @llvm.smax.i64(i64 {share}, i64 1)")
     run.branch(again)
     run.label(again)
     taken = run.assign("taken", f"atomicrmw add ptr {context}, i64 {each} monotonic, align 8")
@@ -329,7 +332,10 @@ def _emit_launch(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None
         emitter.line(f"store {emitter.typed(value)}, ptr {at}, align {align_bytes(value.type)}")
     if emitter.text.threads:
         _emit_entry(emitter, plan)
-        _fork(emitter, plan, context, count)
+        if op.schedule == "turns":
+            _take_turns(emitter, plan, context, count)
+        else:
+            _fork(emitter, plan, context, count)
     else:
         _run_alone(emitter, plan, context)
 
@@ -353,6 +359,14 @@ def _fork(emitter: FunctionEmitter, plan: Outlined, context: str, count: str) ->
     emitter.line(f"call void @GOMP_parallel(ptr {quoted('@', plan.entry)}, ptr {context}, i32 {number}, i32 0)")
     emitter.branch(joined)
     emitter.label(joined)
+
+
+def _take_turns(emitter: FunctionEmitter, plan: Outlined, context: str, count: str) -> None:
+    emitter.text.forks = emitter.text.takes_turns = True
+    limit = emitter.assign("limit", "call i64 @loom.workers()")
+    workers = emitter.assign("workers", f"call i64 @llvm.smin.i64(i64 {limit}, i64 {count})")
+    number = emitter.assign("threads", f"trunc i64 {workers} to i32")
+    emitter.line(f"call void @{TURNS}(ptr {quoted('@', plan.entry)}, ptr {context}, i32 {number}, i32 0)")
 
 
 def _emit_entry(emitter: FunctionEmitter, plan: Outlined) -> None:
@@ -382,6 +396,13 @@ ask:
   ret i64 %all
 }}
 """
+# In a process that has not our runtime nobody comes to help.
+_NO_TURNS = f"""\
+define internal void @{TURNS}(ptr %work, ptr %context, i32 %threads, i32 %flags) {{
+  call void @GOMP_parallel(ptr %work, ptr %context, i32 %threads, i32 %flags)
+  ret void
+}}
+"""
 _OPENMP = {
     "GOMP_parallel": "declare void @GOMP_parallel(ptr, ptr, i32, i32)",
     "omp_get_thread_num": "declare i32 @omp_get_thread_num()",
@@ -397,6 +418,8 @@ def support_text(text: ModuleText, standalone: bool) -> str:
         limit = "weak global i32 0" if standalone else "external global i32"
         declared = [line for name, line in _OPENMP.items() if not text.knows(name)]
         parts.append("\n".join([f"@{THREAD_LIMIT} = {limit}, align 4", "", _WORKERS, *declared, ""]))
+    if text.takes_turns:
+        parts.append(f"declare void @{TURNS}(ptr, ptr, i32, i32)\n" if standalone else _NO_TURNS)
     if text.uses_arena and not text.knows(ARENA_ACQUIRE):
         parts.append(f"declare ptr @{ARENA_ACQUIRE}(i64, i64)\ndeclare void @{ARENA_RELEASE}(ptr)\n")
     return "\n".join(parts)
