@@ -69,6 +69,8 @@ def test_a_command_that_waits_for_good_is_told_from_one_that_works(tmp_path: Pat
         ("PASS", PASS),
         ("Result = PASS\n", PASS),
         ("0 errors\n", PASS),
+        ("Error rate: 0.0\n", PASS),
+        ("L1 error : 0.044186\n", RAN),
         ("Number of incorrect matches: 0\n", PASS),
         ("Number of incorrect matches: 10\n", WRONG),
         ("Error after iteration 0 = 0.1\nPASS\n", PASS),
@@ -161,6 +163,11 @@ def test_rows_are_kept_and_shown(tmp_path: Path) -> None:
         (hecbench_checks.error_at_most(0.1), "Deviation of kernel a_b: 3e-05", "Error (L2norm): 1.6e-01"),
         (hecbench_checks.error_at_most(10), "  err = 1.1549", "  err = 11.5"),
         (
+            hecbench_checks.no_error_rates,
+            "Error rate: 0.000000 0.000000\nError rate: 0.000000 0.000000",
+            "Error rate: 0.000000 0.000000\nError rate: 0.000000 0.512571",
+        ),
+        (
             hecbench_checks.symmetric,
             "Final Origin Energy = 1.77e+06\nMaxAbsDiff   = 3.8e-05",
             "Final Origin Energy = 1.77e+06\nMaxAbsDiff   = 3.8e+01",
@@ -236,6 +243,8 @@ def test_what_a_run_is_and_which_programs_check_themselves(tmp_path: Path, monke
     says_failed = [Outcome(0, 1.0, 1.0, "the search failed to improve")]
     assert hecbench._judge("e", tmp_path, says_failed)[0] == RAN
     assert hecbench._judge("a", tmp_path, says_failed)[0] == WRONG
+    rates = [Outcome(0, 1.0, 1.0, "Error rate: 0.0 0.5\nError rate: 0.0 0.0")]
+    assert hecbench._judge("simpleSpmv", tmp_path, rates)[0] == WRONG
     monkeypatch.setattr(hecbench, "FIRST", 1)
     rows = [Row("a", PASS), Row("b", BUILD), Row("c", RAN), Row("d", PASS), Row("e", TIME)]
     text = hecbench.summary(rows, list("abcde"))

@@ -120,7 +120,7 @@ def _judge(name: str, folder: Path, outcomes: list[Outcome]) -> tuple[str, str]:
     result, cause = judge_by_output(folder, outcomes)
     if result in (PASS, WRONG) and all(one.good for one in outcomes) and not _problems().get(name, Problem()).checks:
         return RAN, ""
-    if result != RAN or name not in CHECKS:
+    if result not in (PASS, RAN) or name not in CHECKS:
         return result, cause
     wrong = CHECKS[name]("\n".join(outcome.output for outcome in outcomes))
     return (WRONG, wrong) if wrong else (PASS, CHECKS[name].__doc__ or "")

@@ -83,7 +83,7 @@ _SAYS_WRONG = re.compile(
 _NOTHING_WRONG = re.compile(
     r"(?:\bincorrect matches: 0\b|mismatched \(count=\d+\)(?=\s+GPU Result matches CPU Result within tolerance)|"
     r"\b(?:0|no|zero)\s+(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)|"
-    r"\b(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)\s*(?:count|:|=|is|rate:?)*\s*(?:0(?:\.0*)?(?:e[+-]?0+)?\b(?!\.)|none))",
+    r"\b(?:errors?|mis-?match(?:es)?|fail(?:ed|ures?)?)\s*(?:count|:|=|is|rate:?)*\s*(?:0(?:\.0*)?(?:e[+-]?0+)?(?![\d.\w])|none))",
     re.IGNORECASE,
 )
 _SAYS_RIGHT = re.compile(
