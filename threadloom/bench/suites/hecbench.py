@@ -63,12 +63,15 @@ def summary(rows: list[Row], names: list[str]) -> str:
     silent = [row.name for row in rows if row.result == RAN or not _problems().get(row.name, Problem()).checks]
     checked = [row for row in rows if row.name not in silent]
     good = sum(row.result == PASS for row in checked)
+    failed = [row.name for row in rows if row.name in silent and row.result != RAN]
     share = 100 * good / max(1, len(checked))
     first = Counter(row.result for row in rows if row.name in names[:FIRST])
     return (
         f"**{good} of {len(checked)} programs that check themselves pass ({share:.1f} %).** "
-        f"The other {len(silent)} print nothing that says whether their results are right. Of the first {FIRST} in "
-        f"alphabetical order {first[PASS]} pass and {first[RAN]} check nothing."
+        f"The other {len(silent)} print nothing that says whether their results are right: they ran to their end (`ran`), "
+        f"or were looked at and have no check ({', '.join(failed) or 'none'}). All others that fail in any way count as "
+        f"programs that check themselves. Of the first {FIRST} in alphabetical order {first[PASS]} pass and {first[RAN]} "
+        f"check nothing."
     )
 
 
