@@ -115,6 +115,7 @@ def suite(tmp_path: Path, **files: str) -> Path:
         ("true", "echo could not open input.txt && test -e data/input.txt", INPUT),
         ("true", "echo Failed to open the file frames/0. Exit; exit 1", INPUT),
         ("true", "grep x ./testcases/* || true", INPUT),
+        ("true", "echo File output.tns does not exist", INPUT),
         ("while :; do :; done", "true", TIME),
     ],
 )

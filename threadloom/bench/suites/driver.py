@@ -94,7 +94,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
             row.result, row.cause = WRONG, f"its output cannot be read: {error}"
         missing = missing_inputs(program.runs[: len(outcomes)], folder)
         unopened = _NOT_OPENED.search(log)
-        unread = row.result == RAN and "No such file or directory" in log
+        unread = row.result == RAN and re.search(r"(?i)no such file or directory|file \S+ does not exist", log)
         if (row.result in (WRONG, CRASH) and (missing or unopened)) or unread:
             row.result = INPUT
             row.cause = line_of(log, unopened.start()) if unopened else f"{missing[0]} is missing"
@@ -107,7 +107,7 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
 
 _NOT_OPENED = re.compile(
     r"(?i)(?:fail(?:ed)? to|can ?not|can't|could not|unable to|error) (?:open|load|read|find)|(?:not|be) opened"
-    r"|no such file|not find a sub-directory|need to set environment variable"
+    r"|no such file|file \S+ does not exist|not find a sub-directory|need to set environment variable"
 )
 
 

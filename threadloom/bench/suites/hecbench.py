@@ -67,11 +67,10 @@ def summary(rows: list[Row], names: list[str]) -> str:
     share = 100 * good / max(1, len(checked))
     first = Counter(row.result for row in rows if row.name in names[:FIRST])
     return (
-        f"**{good} of {len(checked)} programs that check themselves pass ({share:.1f} %).** "
-        f"The other {len(silent)} print nothing that says whether their results are right: they ran to their end (`ran`), "
-        f"or were looked at and have no check ({', '.join(failed) or 'none'}). All others that fail in any way count as "
-        f"programs that check themselves. Of the first {FIRST} in alphabetical order {first[PASS]} pass and {first[RAN]} "
-        f"check nothing."
+        f"**{good} of {len(checked)} programs that check themselves pass ({share:.1f} %).** The other {len(silent)} "
+        f"print nothing that says whether their results are right: they ran to their end (`ran`), or were looked at and "
+        f"have no check ({', '.join(failed) or 'none'}). All others that fail in any way count as programs that check "
+        f"themselves. Of the first {FIRST} in alphabetical order {first[PASS]} pass and {first[RAN]} check nothing."
     )
 
 
