@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from quick import some
 
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
@@ -200,7 +201,7 @@ def with_the_outer_loop_in_two_stages(program: SProgram) -> SProgram:
 
 
 @pytest.mark.clang
-@pytest.mark.parametrize("target", ["h200", "a100"])
+@pytest.mark.parametrize("target", some(["h200", "a100"], ["h200"]))
 def test_a_run_begins_with_its_own_scalar_where_the_loop_around_it_is_pipelined(target: str):
     """Stages of the outer loop are at different instances: the store still reads what the last run has made when the
     scalar that the next one begins with is known."""
