@@ -1,4 +1,4 @@
-"""A loop that may wait for another thread says so when it lasts: others then take their turn, and nothing hangs without a word.
+"""A loop that may wait for another thread says so when it lasts: other blocks go on, and nothing hangs without a word.
 
     %r = while (%a = T %x) {                     %r, .. = while (%a = T %x, %turns = i64 0) {
       %v = load volatile i32, ptr %flag            %v = load volatile i32, ptr %flag
@@ -10,12 +10,12 @@
 
 Threads of a block run one after another, and blocks on as many workers as there are cores, so a thread that spins until
 a later one has written would spin for ever. Which loops do so cannot be told: those that read memory of all blocks by
-volatile or atomic accesses are watched, and those that only read, where it is volatile memory of the block. The loop over
-blocks around them is made `schedule(turns)`: when a block waits, a thread more goes on with those behind it
+volatile or atomic accesses are watched, and those that only read, where it is volatile memory of the block. The loop
+over blocks around them is made `schedule(turns)`: when a block waits, a thread more goes on with those behind it
 (runtime/turns.cpp). A loop that ends by what it does itself (compare and swap of a value it has read) is only watched.
-Threads of one block have no turns; so the runtime (device_functions.cpp) warns after ten seconds of CPU time in one loop
-and ends the program after five minutes. Tried: a thread of the system for each CUDA thread that waits; 99 blocks of 64
-that wait in a chain then made two thousand of them and took minutes.
+Threads of one block have no turns; so the runtime (device_functions.cpp) warns after ten seconds in one loop and ends
+the program after five minutes. Tried: a thread of the system for each CUDA thread that waits; a chain of 100 blocks of
+64 then made two thousand of them and took minutes.
 Needs: all other passes done, which an operation more in these loops would disturb. `loom check` has its own.
 """
 
