@@ -107,7 +107,7 @@ RULES: tuple[Rule, ...] = (
     Rule(Parallel, lambda op: all(isinstance(iv.type, Int) and iv.type == lower.type == upper.type
                                   for iv, lower, upper in zip(op.ivs, op.lowers, op.uppers, strict=False)),
          "each variable of a parallel and its bounds must be of one integer type"),
-    Rule(Parallel, lambda op: op.schedule in ("static", "dynamic", "turns"), "schedules are static or dynamic or turns"),
+    Rule(Parallel, lambda op: op.schedule in ("static", "dynamic", "turns"), "it runs static or dynamic or by turns"),
     Rule(Parallel, lambda op: op.grain > 0 and op.grain & (op.grain - 1) == 0, "a grain is a power of two"),
     Rule(Alloca, lambda op: op.result.type == PTR and isinstance(op.count.type, Int),
          "an alloca gives a ptr and counts with an integer"),
