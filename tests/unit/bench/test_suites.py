@@ -249,7 +249,7 @@ def test_what_a_run_is_and_which_programs_check_themselves(tmp_path: Path, monke
     monkeypatch.setattr(hecbench, "FIRST", 1)
     rows = [Row("a", PASS), Row("b", BUILD), Row("c", RAN), Row("d", PASS), Row("e", TIME)]
     text = hecbench.summary(rows, list("abcde"))
-    assert "2 of 3 programs" in text and "66.7 %" in text and "first 1 in alphabetical order 1 pass and 0 check" in text
+    assert "2 of 3 programs" in text and "66.7 %" in text and "first 1 by name 1 pass and 0 check" in text
 
 
 def test_problems_are_of_known_form() -> None:

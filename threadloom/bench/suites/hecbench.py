@@ -68,9 +68,9 @@ def summary(rows: list[Row], names: list[str]) -> str:
     first = Counter(row.result for row in rows if row.name in names[:FIRST])
     return (
         f"**{good} of {len(checked)} programs that check themselves pass ({share:.1f} %).** The other {len(silent)} "
-        f"print nothing that says whether their results are right: they ran to their end (`ran`), or were looked at and "
-        f"have no check ({', '.join(failed) or 'none'}). All others that fail in any way count as programs that check "
-        f"themselves. Of the first {FIRST} in alphabetical order {first[PASS]} pass and {first[RAN]} check nothing."
+        f"print nothing that says whether their results are right: they ran to their end (`ran`), or were looked at "
+        f"and have no check ({', '.join(failed) or 'none'}). All others that fail in any way count as programs that "
+        f"check themselves. Of the first {FIRST} by name {first[PASS]} pass and {first[RAN]} check nothing."
     )
 
 
