@@ -2,8 +2,9 @@
 the model.
 
 A measured time never leaves its shape. A plan may: the partition that won for a shape in the same bucket (every
-dimension within a factor of two) is scheduled and proved for the new shape, and taken if the model does not prefer its
-own by more than a tenth. The outcome says where the plan came from.
+dimension within a factor of two, of eight where it says only how many tiles there are, as batches and heads do) is
+scheduled and proved for the new shape, and taken if the model does not prefer its own by more than a tenth. The outcome
+says where the plan came from.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.search import Outcome, plan
 from threadloom.sched.shipped import Shipped, shipped
 from threadloom.store import Key, Store, StoredPlan, dumps, parse_shape, shape_text
-from threadloom.tile.ops import Kernel
+from threadloom.tile.ops import AxisKind, Kernel
 
 BUCKET = 2.0  # greatest ratio of a dimension between two shapes of a bucket
+COUNTING_BUCKET = 8.0  # of one that no tile has a part of
 WORSE = 1.1  # how much slower than the model's own plan a borrowed one may be predicted
 
 
@@ -63,7 +65,8 @@ def choose(kernel: Kernel, dims: dict[str, int], device: Device, store: Store | 
         if program is not None:
             return Chosen(program, Origin.TUNED, measured_ns=stored.ns)
     own = plan(kernel, dims, device)
-    for stored in (*_bucket(store, key, dims), *_bucket(came_with_it, key, dims)):
+    limits = _limits(kernel, dims)
+    for stored in (*_bucket(store, key, limits, dims), *_bucket(came_with_it, key, limits, dims)):
         program = _remade(kernel, dims, device, stored)
         if program is not None and program.predicted_ns <= own.best.predicted_ns * WORSE:
             decisions = (*program.decisions, ("borrowed_from", stored.shape))
@@ -71,14 +74,24 @@ def choose(kernel: Kernel, dims: dict[str, int], device: Device, store: Store | 
     return Chosen(own.best, Origin.MODEL)
 
 
-def _bucket(store: Store | Shipped | None, key: Key, dims: dict[str, int]) -> list[StoredPlan]:
+def _limits(kernel: Kernel, dims: dict[str, int]) -> dict[str, float]:
+    """Greatest ratio of each dimension to that of a near shape."""
+    cut = {a.dim for a in kernel.axes if a.kind is not AxisKind.EACH}
+    return {d: BUCKET if d in cut else COUNTING_BUCKET for d in dims}
+
+
+def _bucket(
+    store: Store | Shipped | None, key: Key, limits: dict[str, float], dims: dict[str, int]
+) -> list[StoredPlan]:
     """Plans of near shapes, nearest first."""
     near = []
     for stored in store.plans_of_other_shapes(key) if store is not None else ():
         other = parse_shape(stored.shape)
-        ratios = [max(other[d], n) / max(1, min(other[d], n)) for d, n in dims.items() if d in other]
-        if other.keys() == dims.keys() and max(ratios, default=1.0) <= BUCKET:
-            near.append((sum(ratios), stored.shape, stored))
+        if other.keys() != dims.keys():
+            continue
+        ratios = {d: max(other[d], n) / max(1, min(other[d], n)) for d, n in dims.items()}
+        if all(ratio <= limits[d] for d, ratio in ratios.items()):
+            near.append((sum(ratios.values()), stored.shape, stored))
     return [stored for _, _, stored in sorted(near, key=lambda n: n[:2])]
 
 
