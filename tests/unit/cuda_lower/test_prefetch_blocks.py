@@ -76,6 +76,8 @@ def test_the_last_element_of_each_row_of_the_next_tile() -> None:
     expected = [4 * (40 * (by * ROWS + row) + STEP * (bx + 1) + COLUMNS - 1)
                 for by in range(2) for bx in range(3) for row in range(ROWS)]  # fmt: skip
     assert asked == expected  # once, though the second load reads the same lines
+    text = print_module(after)
+    assert text.index("parallel threads") < text.index("llvm.prefetch.p0")  # this block's rows have been read then
 
 
 def test_two_lines_of_a_row() -> None:
