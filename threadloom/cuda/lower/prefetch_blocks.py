@@ -9,8 +9,8 @@
 A tile is a few cache lines in each of many rows that lie pages apart: the processor's own prefetchers follow too few
 such streams, and a block has too little other work to wait behind. Workers take blocks in index order, so the next one
 is known. A line is asked for by its last element, since the block before has touched the first ones, and behind the
-loop that reads this block's: rows of both may share a set of the cache, and one would drive out the other. hotspot, which
-waits for memory half its time, takes 5 to 25 % less; two blocks ahead, or what blocks write, gave nothing more.
+loop that reads this block's: rows of both may share a set of the cache, and one would drive out the other. hotspot,
+which waits for memory half its time, takes 5 to 25 % less; two blocks ahead, or what blocks write, gave nothing more.
 
 Takes loads of kernels' arrays whose address is a polynomial in indices of block and thread and in what is fixed for the
 launch, contiguous along the fastest thread dimension, in loops of a known number of threads that each block runs once.
