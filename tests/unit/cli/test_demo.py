@@ -54,6 +54,7 @@ def test_cuda_program():
     assert shown.error < 1e-10 and shown.milliseconds > 0
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_cuda_program_that_fails_says_so(tmp_path: Path):
     text = (CUDA_EXAMPLES / "block_sums.cu").read_text()

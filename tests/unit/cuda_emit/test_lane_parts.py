@@ -62,6 +62,7 @@ def test_what_the_loop_needs_whole_is_joined_in_it(mode: int):
     assert set(shuffled(text)) == {"sum_2"} and text.index("__shfl_xor_sync") < text.rindex("mma_commit")
 
 
+@pytest.mark.slow
 def test_an_online_softmax_joins_maxima_in_its_loop_and_sums_after_it():
     dims = {"B": 2, "H": 4, "HKV": 4, "SQ": 512, "SK": 512, "D": 64}
     text = text_of(flash_attention.tile(T=tl.bf16, causal=False), dims)

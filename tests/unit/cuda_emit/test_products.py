@@ -148,6 +148,7 @@ def chain(a: tl.Tensor["M", "K", "T"], b: tl.Tensor["K", "N", "T"], c: tl.Tensor
         out[row, n] = tl.dot(c[row, m], tl.dot(a[m, k], b[k, n]))
 
 
+@pytest.mark.slow
 @pytest.mark.clang
 def test_a_product_as_the_right_operand_of_another():
     call = chain.bind(*(numbers(24, 24, dtype=np.float32) for _ in range(3)))

@@ -81,6 +81,7 @@ def test_a_hang_costs_one_answer_and_says_where(tune):
     assert found.ns == 1e6 + 256
 
 
+@pytest.mark.slow
 def test_a_plan_whose_results_differ_is_not_chosen(tune, store):
     found = tune([WRONG, 512, 384, 256])
     assert found.ns == 1e6 - 512
