@@ -23,7 +23,7 @@ template <class A, class B, class C = typename std::common_type<A, B>::type> sta
 namespace loom {
 /* The CUDA runtime's own (libcudart): the last error, and work that a stream runs now or keeps for its graph. */
 cudaError_t failed(cudaError_t error);
-cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> work, cudaGraphNodeType type);
 
 /* What stood between <<< and >>>. */
 struct Launch {
@@ -45,7 +45,7 @@ struct Launch {
     if (status == cudaStreamCaptureStatusNone) return true;
     Launch later = *this;
     later.now = true;
-    enqueue(stream, [=] { again(later); });
+    enqueue(stream, [=] { again(later); }, cudaGraphNodeTypeKernel);
     return false;
   }
 };
