@@ -242,16 +242,17 @@ def _splits(
             if rest == 0 and (whole_warps if not products else share % rows == 0 and share <= 2 * rows):
                 yield AxisTile(role.axis, extent, share), workers
         break
-    for axis in _wide_columns(graph, whole):
+    for axis in _wide_columns(graph, whole, rows):
         yield AxisTile(axis, whole[axis], whole[axis] // 2), 2
 
 
-def _wide_columns(graph: TaskGraph, whole: dict[str, int]) -> list[str]:
-    """Whole axes with at least 256 columns of a product, evenly divisible. They may be the depth of another product,
-    which every worker then does for itself."""
+def _wide_columns(graph: TaskGraph, whole: dict[str, int], rows: int) -> list[str]:
+    """Whole axes with at least 256 columns of a product, of which each of two workers gets a multiple of the unit's
+    `rows` (they may become rows, and a part begins where a swizzled panel does). They may be the depth of another
+    product, which every worker then does for itself."""
     found = []
     for axis in graph.kernel.axes:
-        if axis.kind is AxisKind.WHOLE and whole[axis.name] >= 256 and whole[axis.name] % 16 == 0:
+        if axis.kind is AxisKind.WHOLE and whole[axis.name] >= 256 and whole[axis.name] % (2 * rows) == 0:
             dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
             free = [d for d in dots if axis.name in d.b.type.axes and axis.name not in d.a.type.axes]
             if free and not _stays_in_sums(graph, axis.name):

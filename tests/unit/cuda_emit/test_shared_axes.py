@@ -9,6 +9,7 @@ import numpy as np
 import threadloom as tl
 from benchmarks.gpu_cases import column_totals
 from tests.unit.cuda_emit.test_forms import source_of
+from threadloom.examples.flash_attention import flash_attention
 from threadloom.sched.ops import AxisTile, Partition, Wait, Why
 from threadloom.sched.search import plan
 from threadloom.sched.turns import workers_meet
@@ -78,3 +79,18 @@ def test_workers_that_meet_in_a_loop_take_no_turns_there():
     assert workers_meet(program.graph, program.partition, 0) and not any(
         workers_meet(program.graph, program.partition, loop) for loop in loops
     )
+
+
+def test_workers_that_share_the_columns_of_a_product_multiply_their_own():
+    """f32 keeps the other operand in registers: each worker once made all columns, the second from beyond the tile."""
+    q, k = np.zeros((1, 2, 19, 256), np.float32), np.zeros((1, 1, 23, 256), np.float32)
+    text = source_of(flash_attention.bind(q=q, k=k, v=k, scale=0.0625, causal=True))
+    assert "tiles: d 256," in text and "2 workers" in text
+    loop = text[text.index("// dot_acc") :]
+    count = re.search(r"from_columns\[(\d+)\]", loop)[1]
+    column = re.search(r"at_column = (worker .*);", loop)[1].replace("/", "//")
+    read = [
+        {eval(column, {"worker": worker, "lane": lane, "i": i}) for lane in range(32) for i in range(int(count))}
+        for worker in range(2)
+    ]
+    assert read == [set(range(128)), set(range(128, 256))]

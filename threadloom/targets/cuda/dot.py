@@ -26,8 +26,8 @@ MOST_STEPS = 16  # written out: the assembler keeps the descriptor of each in re
 class DotPlan:
     """One product: rows come from `row_operand` (the tile op's a or b), columns from `column_operand`.
 
-    m: rows of one worker (multiple of 64), n: columns (multiple of 8), k: depth (multiple of the instruction's), each
-    along one axis ("" where an operand is a vector). `others`: the product's further axes and their extents (batch
+    m: rows of one worker (multiple of 64), n: its columns (multiple of 8), k: depth (multiple of the instruction's),
+    each along one axis ("" where an operand is a vector). `others`: the product's further axes and their extents (batch
     axes, further rows, columns or depths): for every position along them there is one product of the three.
     """
 
@@ -102,9 +102,9 @@ def plan_dot(
         if by_lanes:
             granules = simt.granules(row, column, n_axis, op.result.type.dtype, 4, row.name in computed)
         else:
-            pieces = -(-extents.get(n_axis, 1) // MAX_N)  # equal ones
+            pieces = -(-worker_extents.get(n_axis, 1) // MAX_N)  # equal ones
             granules = 64, 8 * pieces, OPERANDS[row.type.dtype.name][1]
-        m, n, k = (worker_extents.get(m_axis, 1), extents.get(n_axis, 1), extents.get(k_axis, 1))
+        m, n, k = (worker_extents.get(m_axis, 1), worker_extents.get(n_axis, 1), extents.get(k_axis, 1))
         plan = DotPlan(
             op, row, column, m_axis, n_axis, k_axis, _up(m, granules[0]), _up(n, granules[1]), _up(k, granules[2]),
             by_lanes, other_axes(op, (m_axis, n_axis, k_axis), worker_extents),

@@ -88,11 +88,10 @@ def _emit_one(
                 _fetch_registers(scope, plan, row, own_rows, step, at)
             else:
                 first = f"lane / {LANES} + warp_in_group * {ROWS} + {rows_at_once} * i"
-                offset = scope.places[plan.m_axis].offset if plan.m_axis in scope.places else "0"
-                where = others | {plan.m_axis: first if offset == "0" else f"{offset} + {first}"}
+                where = others | {plan.m_axis: _in_tile(scope, plan.m_axis, first)}
                 _fetch(scope, "from_rows", own_rows, where, row, plan.k_axis, base, step, slots[0], kind)
             first = f"(lane % {LANES} + i / {n_vector} * {LANES}) * {n_vector} + i % {n_vector}"
-            where = others | {plan.n_axis: first}
+            where = others | {plan.n_axis: _in_tile(scope, plan.n_axis, first)}
             _fetch(scope, "from_columns", own_columns, where, column, plan.k_axis, base, step, slots[1], kind)
             first = register_offset(plan.slice_layout, plan.others, plan.op.result, at)
             to = f"{result.name}[{first} + i]" if first else f"{result.name}[i]"
@@ -101,6 +100,12 @@ def _emit_one(
                 w.line("#pragma unroll")
                 product = f"from_rows[i / {own_columns}][e] * from_columns[i % {own_columns}][e]"
                 w.line(f"for (int e = 0; e < {step}; e++) {to} += {product};")
+
+
+def _in_tile(scope: Scope, axis: str, position: str) -> str:
+    """A position of the worker's part as one of the EU's tile."""
+    offset = scope.places[axis].offset if axis in scope.places else "0"
+    return position if offset == "0" else f"{offset} + {position}"
 
 
 def _step(k_axis: str, k: int, row: SharedTile | Registers, column: SharedTile, vector: int) -> int:
