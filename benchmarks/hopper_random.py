@@ -128,6 +128,7 @@ class Found:
     right: int = 0
     covered: Counter[str] = field(default_factory=Counter)
     no_code: Counter[str] = field(default_factory=Counter)
+    without_code: list[int] = field(default_factory=list)  # seeds
     uncovered: Counter[str] = field(default_factory=Counter)  # features of programs without code
     failures: list[dict[str, object]] = field(default_factory=list)
     crossed: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # loop, extent -> operations on types
@@ -159,6 +160,7 @@ def run(seeds: list[int], most: int, seconds: float, processes: int) -> Found:
             made = future.result()
             if made.no_code:
                 found.no_code[made.no_code] += 1
+                found.without_code.append(made.seed)
                 found.uncovered += made.features
             else:
                 wrong = made.broken or launcher.launch(made)
@@ -202,7 +204,8 @@ def main() -> None:
     print(f"{found.right} agree, {len(found.failures)} are wrong, {found.no_code.total()} have no code, {spent}")
     if args.json:
         record = dict(schema="threadloom.random.gpu.1", **conditions(), seed=args.seed, right=found.right,
-                      failures=found.failures, no_code=dict(found.no_code), covered=dict(found.covered),
+                      failures=found.failures, no_code=dict(found.no_code), without_code=found.without_code,
+                      covered=dict(found.covered),
                       crossed={" x ".join(pair): len(ops) for pair, ops in found.crossed.items()})  # fmt: skip
         Path(args.json).write_text(json.dumps(record, indent=1))
     sys.stdout.flush()

@@ -162,20 +162,28 @@ def _chain(
     return arcs
 
 
+def in_order(problem: Problem) -> list[int]:
+    """The nodes in program order, but for those that arcs of one instance want before earlier ones: in a branch of a
+    condition code may change in place what the other branch reads."""
+    before = {at: {a.src for a in problem.arcs if a.dst == at and a.distance == 0} for at in range(len(problem.nodes))}
+    order: list[int] = []
+    while before:
+        free = (at for at, sources in before.items() if not sources & before.keys())
+        order.append(next(free, min(before)))
+        del before[order[-1]]
+    return order
+
+
 def serial(problem: Problem, slots: dict[str, int]) -> Modulo:
-    """The fallback that always exists: one instance after the other, in program order."""
-    starts, now = [], 0
-    for node in problem.nodes:
-        ready = max(
-            (
-                starts[a.src] + a.latency
-                for a in problem.arcs
-                if a.dst == len(starts) and a.distance == 0 and a.src < len(starts)
-            ),
-            default=0,
-        )
-        now = max(now, ready)
-        starts.append(now)
+    """The fallback that always exists: one instance after the other, in program order as far as arcs allow."""
+    known: dict[int, int] = {}
+    now = 0
+    for at in in_order(problem):
+        node = problem.nodes[at]
+        arcs = (a for a in problem.arcs if a.dst == at and a.distance == 0 and a.src in known)
+        now = max(now, max((known[a.src] + a.latency for a in arcs), default=0))
+        known[at] = now
         now += node.uses[0].cycles if node.is_async else node.latency
+    starts = [known[at] for at in range(len(problem.nodes))]
     end = max((s + n.latency for s, n in zip(starts, problem.nodes, strict=True)), default=1)
     return Modulo(problem, max(1, end), tuple(starts), slots, "serial")

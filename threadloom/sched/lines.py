@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from threadloom.sched.fold import Modulo
+from threadloom.sched.fold import Modulo, in_order
 from threadloom.sched.ops import Inner, Instr, Issue
 from threadloom.sched.placement import Placement
 from threadloom.task.ops import Kind, Loop, TaskGraph
@@ -112,7 +112,8 @@ def _modulo(loop: Loop, graph: TaskGraph, placement: Placement, role: str, made:
     nodes = made.problem.nodes
     starts = {n.name: s for n, s in zip(nodes, made.starts, strict=True)}
     ends = {(n.task, n.role): starts[n.name] + max(u.cycles for u in n.uses) for n in nodes}
-    own = [(starts[n.name], number, n) for number, n in enumerate(nodes) if n.role == role and n.issued_by < 0]
+    rank = {at: number for number, at in enumerate(in_order(made.problem))}  # of those that start together
+    own = [(starts[n.name], rank[at], n) for at, n in enumerate(nodes) if n.role == role and n.issued_by < 0]
     begin = _cut([(start, node.is_issue) for start, _, node in own], made.ii)
     first = min(((start - begin) // made.ii for start, _, _ in own), default=0)
     offset = _offset(made, placement, role, begin)

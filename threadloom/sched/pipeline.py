@@ -8,6 +8,7 @@ formulation as a modulo schedule.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from threadloom.machine.model import SEU, Completion
 from threadloom.sched.placement import Place, Placement
@@ -140,11 +141,24 @@ def build(loop: int, graph: TaskGraph, placement: Placement, costs: Costs, space
             for role in placement.units[reader].roles:
                 if (updater, role) in start and reader != updater:
                     _add(arcs, nodes, end[reader, role], start[updater, role], distance, "")
+    for first, second in _both_branches(loop, graph):  # in program order, as the checker reads them
+        for role in placement.units[first].roles:
+            if (first, role) in end and (second, role) in start:
+                _add(arcs, nodes, end[first, role], start[second, role], 0, "")
     for i, node in enumerate(nodes):
         if node.issued_by >= 0:
             _add(arcs, nodes, node.issued_by, i, 0, "")
     pools = _pools(loop, graph, placement, start, end, edges, tile_map)
     return Problem(loop, nodes, tuple(arcs.values()), pools, spaces)
+
+
+def _both_branches(loop: int, graph: TaskGraph) -> list[tuple[str, str]]:
+    """Pairs of sTasks of the loop that write one value, each in its branch of a condition."""
+    makers: dict[str, list[str]] = {}
+    for task in graph.tasks:
+        for name in task.writes if task.loop == loop else ():
+            makers.setdefault(name, []).append(task.name)
+    return [pair for names in makers.values() for pair in pairwise(names)]
 
 
 def _nodes(loop: int, graph: TaskGraph, placement: Placement, costs: Costs) -> tuple[Node, ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from generators.tile_programs import program
 
 import threadloom as tl
+from benchmarks.gpu_cases import gated_linear
 from tests.unit.cuda_emit.test_products import compiled, is_right_on_cpu
 
 rng = np.random.default_rng(0)
@@ -42,3 +44,25 @@ def test_what_loops_begin_with_is_loaded():
 @pytest.mark.clang
 def test_what_loops_begin_with_is_loaded_on_the_cpu():
     assert is_right_on_cpu(states, *of_states())
+
+
+def of_gated_linear() -> tuple[np.ndarray, ...]:
+    return tuple(gated_linear.inputs(rng, **gated_linear.SHAPES[0], dtype=np.float16).values())
+
+
+def test_scalars_of_tiles_outlive_the_pass_that_makes_them():
+    """Found with a stranger's kernel: what one pass sums up for a later stage was declared in its block."""
+    text = compiled(gated_linear.gated_linear.bind(*of_gated_linear()))
+    assert "  float whole;" in text[text.index("// worker0") : text.index("prologue", text.index("// worker0"))]
+
+
+@pytest.mark.clang
+@pytest.mark.slow
+def test_a_state_that_is_given_on_the_cpu():
+    assert is_right_on_cpu(gated_linear.gated_linear, *of_gated_linear())
+
+
+def test_both_branches_in_program_order():
+    """Found by random programs: the second branch reads what the first one changes, and both make one value."""
+    found = program(7621271101)
+    compiled(found.kernel.bind(**found.arguments))

@@ -22,7 +22,7 @@ from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot, wanted_
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, Source, accumulator
-from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scalars, is_shared_scalar
+from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scalars, is_shared_scalar, outlives_its_pass
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
@@ -232,8 +232,10 @@ class KernelPlan:
     # ------------------------------------------------------------ places of values
 
     def lives_in_registers(self, tile_: Tile, role: str) -> bool:
-        """Whether the role keeps the tile in registers over its sTasks. A scalar needs a place if it is carried."""
-        if (not tile_.type.axes and tile_.carried is None) or self._staging_buffer(tile_.name) is not None:
+        """Whether the role keeps the tile in registers over its sTasks. A scalar needs a place if it is carried, or if
+        it outlives the pass that makes it."""
+        alone = not tile_.type.axes and tile_.carried is None and not outlives_its_pass(tile_, self.program)
+        if alone or self._staging_buffer(tile_.name) is not None:
             return False
         if is_shared_scalar(tile_, self.program.graph):
             return False
@@ -353,11 +355,11 @@ class KernelPlan:
         """Extent of `axis` in shared memory: what the products that read it need."""
         extent = self.extents[axis]
         for d in self.dots.values():
+            workers = self.extents[axis] // self.worker_extents[axis]  # that share it
             if axis == d.m_axis:
-                per_worker = self.worker_extents[axis]
-                extent = max(extent, d.m * (self.extents[axis] // per_worker if per_worker < extent else 1))
+                extent = max(extent, d.m * workers)
             if axis == d.n_axis:
-                extent = max(extent, d.n)
+                extent = max(extent, d.n * workers)
             if axis == d.k_axis:
                 extent = max(extent, d.k)
         return extent

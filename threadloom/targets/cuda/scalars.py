@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threadloom.sched.ops import SProgram
 from threadloom.sched.tile_map import TileMap
 from threadloom.task.ops import Kind, TaskGraph, Tile
 from threadloom.tile.ops import Value
@@ -12,6 +13,18 @@ def is_shared_scalar(tile: Tile, graph: TaskGraph) -> bool:
     """Whether the tile is a carried scalar that scalar code alone makes."""
     scalar = all(graph.task(name).kind is Kind.SCALAR for name in tile.producers)
     return not tile.type.axes and tile.carried is not None and scalar
+
+
+def outlives_its_pass(tile: Tile, program: SProgram) -> bool:
+    """Whether vector code of a loop in several stages makes the scalar `tile` for other code: that may stand in a later
+    pass, or in another block of this one (what has no instance is skipped)."""
+    tasks = {t.name: t for t in program.graph.tasks}
+    used = [tasks[name] for name in (*tile.producers, *tile.consumers)]
+    bounds = {v.name for loop in program.graph.loops for a in loop.axes for v in (a.start, a.stop) if v is not None}
+    if any(t.kind is Kind.SCALAR for t in used) or bounds & {*tile.values}:
+        return False
+    staged = {p.loop for p in program.loops if p.stages > 1}
+    return any(tasks[name].loop in staged for name in tile.producers)
 
 
 def find_shared_scalars(graph: TaskGraph, tiles: TileMap) -> dict[int, list[tuple[Value, ...]]]:

@@ -369,11 +369,12 @@ class RoleEmitter:
 
     def guarded(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...], guard: str | None) -> None:
         harmless = _is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
-        settled = self.settled
+        settled, outside = self.settled, dict(self.scope.registers)
         with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
             self.instruction(loop, instr, instrs)
-            if guard:  # there are lanes to join only where there was a run
+            if guard:  # there are lanes to join only where there was a run, and what the block declared is gone
                 self._join_lanes()
+                self.scope.registers = outside
         self.settled = self.settled and (settled or not guard)
         if guard and isinstance(instr, Issue) and self.plan.is_group(instr.completes):
             self.scope.writer.line("else mma_commit();  // an empty group keeps the count")
