@@ -20,10 +20,13 @@ int main() { k<<<1, 1>>>(nullptr); }
 
 
 @pytest.mark.clang
-@pytest.mark.parametrize("source", [LAMBDA, RECURSION], ids=["lambda", "recursion"])
-def test_untranslatable_kernels_are_refused(source: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("source", "line"), [(LAMBDA, 2), (RECURSION, 3)], ids=["lambda", "recursion"])
+def test_untranslatable_kernels_are_refused(
+    source: str, line: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "x.cu").write_text(source)
     assert cli.main(["translate", str(tmp_path / "x.cu"), "-o", str(tmp_path / "x.cpp")]) == 1
     shown = capsys.readouterr().err
+    assert f"x.cu:{line}:" in shown
     assert "error[cuda-untranslatable]" in shown and "loom cc" in shown
     assert not (tmp_path / "x.cpp").exists()

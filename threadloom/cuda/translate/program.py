@@ -86,7 +86,7 @@ class _Kernels:
         signatures = []
         for stub in self.stubs:
             function = self.functions[stub.kernel]
-            signature = cxx_signature(stub, self.host.kernels, _names_of(function, stub))
+            signature = cxx_signature(stub, self.host.kernels, _names_of(function, stub), function.loc)
             signatures.append((signature, self.shared_bytes[stub.kernel], stub.kernel))
             self._kernel(function, stub, signature, constants)
         self._registration(signatures)

@@ -10,6 +10,7 @@ from threadloom.cuda.host_stubs import Stub
 from threadloom.cuda.translate.cxx_values import unsupported
 from threadloom.cuda.translate.host_source import KernelText
 from threadloom.par.ops import F32, F64, I1, I8, I16, I32, I64, Type
+from threadloom.source import Loc
 
 _ANONYMOUS = "(anonymous namespace)::"
 
@@ -62,11 +63,11 @@ def _parts(name: str) -> list[str]:
     return [part.replace("\0", "::") for part in parts]
 
 
-def cxx_signature(stub: Stub, texts: list[KernelText], names: tuple[str, ...]) -> CxxSignature:
-    """`names`: the kernel's parameters at level par, where the source does not tell."""
+def cxx_signature(stub: Stub, texts: list[KernelText], names: tuple[str, ...], loc: Loc | None = None) -> CxxSignature:
+    """`names`: the kernel's parameters at level par, where the source does not tell; `loc`: the kernel's."""
     full = demangle(stub.kernel)
     if "{lambda" in full or "'lambda" in full or "$_" in full:
-        raise unsupported(f"the kernel {full}, which takes a lambda,")
+        raise unsupported(f"the kernel {full}, which takes a lambda,", loc)
     anonymous = _ANONYMOUS in full
     full = full.replace(_ANONYMOUS, "")
     types, name = tuple(parameter_texts(full)), _name(full)
