@@ -18,8 +18,8 @@ from threadloom.par.ops import F32, Const
 CASES = Path(__file__).parents[2] / "cuda_cases"
 QUICK = ("vector_add",)
 OTHERS = (
-    "counting_barriers exited_threads grid_barrier group_by_key inline_ptx last_block runtime_api shared_names shuffle_edges "
-    "tree_reduction uniform_loops"
+    "counting_barriers exited_threads grid_barrier group_by_key inline_ptx last_block runtime_api shared_names "
+    "shuffle_edges tree_reduction uniform_loops"
 ).split()
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
