@@ -26,6 +26,7 @@ from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scala
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
+from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.wgmma import Instruction
 from threadloom.task.ops import Guard, Kind, Loop, Method, STask, Tile
 from threadloom.tile import ops as tile
@@ -198,7 +199,12 @@ class KernelPlan:
         return (depth or [value.type.axes[-1]])[0]
 
     def accumulates(self, task: STask) -> bool:
-        return any(isinstance(o, tile.Map) for o in task.ops)
+        """Whether the DOT adds to what its place holds; an error where what it adds to lies in another place."""
+        added = self.accumulated(task)
+        if added is not None and self.tiles.of(added.name) != self.tiles.of(self.dot_result(task).name):
+            why = f"it adds to {added.name}, which is kept apart since other code reads what was there before"
+            raise no_code("a product", why, task.loc, "add the product to a value that nothing else reads")
+        return added is not None
 
     def accumulated(self, task: STask) -> tile.Value | None:
         """The value a DOT adds its product to."""
