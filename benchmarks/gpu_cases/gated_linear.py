@@ -22,7 +22,7 @@ def gated_linear(
             before = tl.dot(q[b, c, i, d], tl.cast(state, q.dtype)) * tl.exp(decay)
             y[b, c, i, e] = before + tl.dot(tl.cast(scores, q.dtype), v[b, c, j, e])
             weighed = tl.cast(tl.cast(k[b, c, j, d], tl.f32) * tl.exp(whole - decay_j), q.dtype)
-            state = state * tl.exp(whole) + tl.dot(weighed, v[b, c, j, e]) * 1.0  # else without GPU code: status.md
+            state = state * tl.exp(whole) + tl.dot(weighed, v[b, c, j, e])
         h[b, d, e] = state
 
 

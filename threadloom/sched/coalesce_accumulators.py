@@ -19,7 +19,7 @@ from threadloom.tile.ops import Dot, Map
 def coalesce_accumulators(graph: TaskGraph) -> TaskGraph:
     tiles = {t.name: t for t in graph.tiles}
     for task in graph.tasks:
-        if task.kind is Kind.DOT and (found := _accumulator(task)) is not None:
+        if task.kind is Kind.DOT and (found := accumulator_of(task)) is not None:
             source = next((t for t in tiles.values() if found in (t.name, *t.values)), None)
             target = next((t for t in tiles.values() if set(task.writes) & {t.name, *t.values}), None)
             if source is not None and target is not None and _can_share(source, target, task, graph):
@@ -30,8 +30,8 @@ def coalesce_accumulators(graph: TaskGraph) -> TaskGraph:
     return replace(graph, tiles=tuple(tiles.values()))
 
 
-def _accumulator(task: STask) -> str | None:
-    """The value that the product is added to."""
+def accumulator_of(task: STask) -> str | None:
+    """The value that a DOT's product is added to."""
     if len(task.ops) < 2 or not isinstance(task.ops[0], Dot) or not isinstance(task.ops[-1], Map):
         return None
     others = [a.name for a in task.ops[-1].args if a.name != task.ops[0].result.name]

@@ -22,6 +22,7 @@ from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
 from threadloom.machine.shares import shares
 from threadloom.sched import greedy
+from threadloom.sched.add_apart import add_apart
 from threadloom.sched.backwards import backwards_loops
 from threadloom.sched.begin_ahead import begin_ahead
 from threadloom.sched.bounds import choose_slots
@@ -316,6 +317,8 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use
+    if device is not None and device.arch != "cpu":
+        graph = add_apart(graph)
     graph = drop_copies(graph)  # before sharing places: a copy reads the place
     graph = coalesce_accumulators(graph)
     if device is not None and device.arch == "cpu":
