@@ -13,10 +13,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from threadloom.sched.coalesce_accumulators import accumulator_of, coalesce_accumulators
-from threadloom.sched.cut_late_inputs import with_pieces
 from threadloom.sched.drop_copies import drop_copies
+from threadloom.sched.pieces import in_pieces
 from threadloom.sched.tile_map import TileMap
-from threadloom.task.edges import connect, tiles_of
 from threadloom.task.ops import Kind, Method, STask, TaskGraph
 
 
@@ -28,13 +27,7 @@ def add_apart(graph: TaskGraph) -> TaskGraph:
         added = accumulator_of(task) if task.kind is Kind.DOT else None
         if added is not None and places.of(added) != places.of(task.writes[0]):
             parts[task.name] = _apart(task, added)
-    if not parts:
-        return graph
-    tasks = [piece for t in graph.tasks for piece in parts.get(t.name, (t,))]
-    loops = [with_pieces(loop, parts) for loop in graph.loops]
-    guards = [replace(g, task=piece.name) for g in graph.guards for piece in parts.get(g.task, (graph.task(g.task),))]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return in_pieces(graph, parts)
 
 
 def _apart(task: STask, added: str) -> tuple[STask, STask]:

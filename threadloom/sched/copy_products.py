@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.sched.cut_late_inputs import with_pieces
+from threadloom.sched.pieces import in_pieces
 from threadloom.sched.tile_map import TileMap
-from threadloom.task.edges import connect, tiles_of
 from threadloom.task.ops import Kind, Method, STask, TaskGraph
 from threadloom.tile.ops import Cast, Dot, Value
 
@@ -32,13 +31,7 @@ def copy_products(graph: TaskGraph) -> TaskGraph:
             read = {v.name: v for v in (dot.a, dot.b) if places.of(v.name) in made}
             if read:
                 parts[task.name] = _with_copies(task, dot, read)
-    if not parts:
-        return graph
-    tasks = [piece for t in graph.tasks for piece in parts.get(t.name, (t,))]
-    loops = [with_pieces(loop, parts) for loop in graph.loops]
-    guards = [replace(g, task=piece.name) for g in graph.guards for piece in parts.get(g.task, (graph.task(g.task),))]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return in_pieces(graph, parts)
 
 
 def _with_copies(task: STask, dot: Dot, read: dict[str, Value]) -> tuple[STask, ...]:

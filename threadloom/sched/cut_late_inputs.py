@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.task.edges import connect, tiles_of
-from threadloom.task.ops import Kind, Loop, STask, TaskGraph
+from threadloom.sched.pieces import in_pieces
+from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile.ops import Bound, Const, DimSize, Index, Op
 from threadloom.tile.uses import operands, results
 
@@ -25,13 +25,7 @@ def cut_late_inputs(graph: TaskGraph) -> TaskGraph:
     """The graph with such sTasks cut; the same object where there are none."""
     parts = {t.name: _parts(t, _late_inputs(t, graph)) for t in graph.tasks if t.kind is Kind.VECTOR}
     parts = {name: made for name, made in parts.items() if len(made) > 1}
-    if not parts:
-        return graph
-    tasks = [piece for t in graph.tasks for piece in parts.get(t.name, (t,))]
-    loops = [with_pieces(loop, parts) for loop in graph.loops]
-    guards = [replace(g, task=piece.name) for g in graph.guards for piece in parts.get(g.task, (graph.task(g.task),))]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return in_pieces(graph, parts)
 
 
 def _late_inputs(task: STask, graph: TaskGraph) -> frozenset[str]:
@@ -77,10 +71,3 @@ def _piece(task: STask, at: int, ops: list[Op], groups: dict[frozenset[str], lis
         reads=tuple(sorted(reads)),
         writes=tuple(writes),
     )
-
-
-def with_pieces(loop: Loop, parts: dict[str, tuple[STask, ...]]) -> Loop:
-    items: list[str | int] = []
-    for item in loop.items:
-        items += [p.name for p in parts[item]] if item in parts else [item]
-    return replace(loop, items=tuple(items))

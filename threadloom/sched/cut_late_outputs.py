@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.sched.cut_late_inputs import with_pieces
-from threadloom.task.edges import connect, tiles_of
+from threadloom.sched.pieces import in_pieces
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile.ops import Cast
 from threadloom.tile.uses import operands, results
@@ -25,13 +24,7 @@ def cut_late_outputs(graph: TaskGraph) -> TaskGraph:
     """The graph with such sTasks cut; the same object where there are none."""
     parts = {t.name: _parts(t, graph) for t in graph.tasks if t.kind is Kind.VECTOR}
     parts = {name: made for name, made in parts.items() if len(made) > 1}
-    if not parts:
-        return graph
-    tasks = [piece for t in graph.tasks for piece in parts.get(t.name, (t,))]
-    loops = [with_pieces(loop, parts) for loop in graph.loops]
-    guards = [replace(g, task=piece.name) for g in graph.guards for piece in parts.get(g.task, (graph.task(g.task),))]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return in_pieces(graph, parts)
 
 
 def _parts(task: STask, graph: TaskGraph) -> tuple[STask, ...]:

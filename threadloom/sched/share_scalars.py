@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.sched.cut_late_inputs import with_pieces
-from threadloom.task.edges import connect, tiles_of
+from threadloom.sched.pieces import in_pieces
 from threadloom.task.ops import Kind, Method, STask, TaskGraph
 from threadloom.tile.ops import Bound, Cast, Const, DimSize, Index, Load, Map, Op
 from threadloom.tile.uses import operands, results
@@ -29,13 +28,7 @@ def share_scalars(graph: TaskGraph) -> TaskGraph:
     wanted = _wanted(graph) - _of_tiles(graph)
     parts = {t.name: _parts(t, wanted, graph) for t in graph.tasks if t.kind is Kind.VECTOR}
     parts = {name: made for name, made in parts.items() if made[0].kind is Kind.SCALAR}
-    if not parts:
-        return graph
-    tasks = [piece for t in graph.tasks for piece in parts.get(t.name, (t,))]
-    loops = [with_pieces(loop, parts) for loop in graph.loops]
-    guards = [replace(g, task=piece.name) for g in graph.guards for piece in parts.get(g.task, (graph.task(g.task),))]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return in_pieces(graph, parts)
 
 
 def _sources(graph: TaskGraph) -> dict[str, set[str]]:
