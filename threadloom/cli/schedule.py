@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from threadloom.cli.inputs import Problem
     from threadloom.machine.model import Device
     from threadloom.sched.check_findings import Finding
+    from threadloom.sched.overlap import Overlap
     from threadloom.sched.profiled import TaskCost
     from threadloom.sched.search import Outcome
     from threadloom.sched.timeline import Timeline
@@ -39,6 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         " cores they are measured now, for other devices kept ones are used")  # fmt: skip
     parser.add_argument("--task-times", type=Path, metavar="FILE", help="keep sTask times measured on the device"
                         " (benchmarks/hopper_timeline.py) and plan with them")  # fmt: skip
+    parser.add_argument("--pipelined", action="store_true", help="fail where the best plan of a loop does not overlap"
+                        " its iterations, and say what keeps it from that")  # fmt: skip
     parser.add_argument("--to", type=Path, metavar="DIR", help="for the files (default: out/schedule/KERNEL-DEVICE)")
     json_output.add_json_argument(parser)
 
@@ -47,8 +50,9 @@ def run(args: argparse.Namespace) -> int:
     from threadloom.cli.inputs import planning_problem
     from threadloom.cli.kernel_argument import choose_from, policy_of
     from threadloom.machine.devices import device
-    from threadloom.planning import best_timeline, loop_qualities
+    from threadloom.planning import best_timeline
     from threadloom.sched.check import check
+    from threadloom.sched.overlap import overlaps, require_overlap
     from threadloom.sched.profiled import as_json
     from threadloom.sched.search import plan
 
@@ -60,6 +64,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         outcome = plan(problem.kernel, problem.dims, machine, policy_of(args.policy), limit_s=args.limit)
         costs = []
+    loops = overlaps(outcome)
+    if args.pipelined:
+        require_overlap(loops)
     timeline = best_timeline(outcome, machine, chosen.name)
     began = time.perf_counter()
     findings = check(outcome.best, machine)
@@ -75,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         "predicted_ns": outcome.best.predicted_ns,
         "ii_cycles": timeline.ii_cycles,
         "bounds_cycles": dict(timeline.bounds_cycles),
-        "loops": [asdict(quality) for quality in loop_qualities(outcome)],
+        "loops": _loops(outcome, loops),
         "search": {
             "partitions": outcome.counts.partitions,
             "orders": outcome.counts.orders,
@@ -92,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
     }
     json_output.write(args, "schedule", 2, record)
     if args.json != "-":
-        _print(timeline, outcome, findings, checked_s, written)
+        _print(timeline, outcome, loops, findings, checked_s, written)
         for cost in costs:
             took = f"{cost.measured_cycles:.0f} measured" if cost.measured_cycles else "not measured"
             print(f"  {cost.task} on {cost.unit}: {cost.model_cycles:.0f} cycles by the model, {took}")
@@ -116,8 +123,22 @@ def _profiled(args: argparse.Namespace, problem: Problem, machine: Device) -> tu
         return profiled_plan(problem.kernel, problem.dims, machine, store, policy_of(args.policy), args.limit)
 
 
+def _loops(outcome: Outcome, loops: list[Overlap]) -> list[dict[str, object]]:
+    from threadloom.planning import loop_qualities
+
+    return [
+        asdict(quality) | {"overlaps": loop.overlaps, "bound_by": loop.bound_by, "carried": loop.carried}
+        for quality, loop in zip(loop_qualities(outcome), loops, strict=True)
+    ]
+
+
 def _print(
-    timeline: Timeline, outcome: Outcome, findings: list[Finding], checked_s: float, written: list[Path]
+    timeline: Timeline,
+    outcome: Outcome,
+    loops: list[Overlap],
+    findings: list[Finding],
+    checked_s: float,
+    written: list[Path],
 ) -> None:
     from threadloom.cli.terminal import print_timeline
     from threadloom.planning import loop_qualities
@@ -131,6 +152,9 @@ def _print(
     )
     for quality in loop_qualities(outcome):
         print(f"  {quality}")
+    for loop in loops:
+        if loop.carried or not loop.overlaps:
+            print(f"  {loop}")
     for finding in findings:
         print(f"  NOT PROVED: {finding}")
     if not findings:

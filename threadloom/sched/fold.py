@@ -63,6 +63,12 @@ def min_ii(count: int, arcs: Iterable[Arc], low: int) -> tuple[int, list[int]] |
         ii = max(ii + 1, math.ceil(latency / distance))
 
 
+def critical_cycle(count: int, arcs: Iterable[Arc], ii: int) -> list[int]:
+    """The nodes of a cycle of arcs that needs at least `ii` cycles, in order; [] where all go round sooner."""
+    flat = [(a.src, a.dst, a.latency, a.distance) for a in arcs]
+    return [src for src, _, _, _ in reversed(_longest_paths(count, flat, ii - 1)[1])]
+
+
 _Flat = tuple[int, int, int, int]  # src, dst, latency, distance
 
 
