@@ -15,6 +15,8 @@ PREFIX = "LOOM_"
 UNKNOWN = slug("unknown-variable", "an environment variable starts with LOOM_ but is none of ours")
 BAD_VALUE = slug("bad-variable", "an environment variable of ours has a value that it cannot have")
 
+MOST_SECONDS = 1_000_000  # a wait that the system can make
+
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -34,6 +36,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("LOOM_DUMP", "", "folder that gets every stage of every compiled kernel, numbered"),
         Variable("LOOM_PROFILE", "", "file that a CUDA program writes its kernels' times to when it ends"),
         Variable("LOOM_DEBUG", "0", "1: show tracebacks of our errors too"),
+        Variable("LOOM_COMPILE_SECONDS", "60", "seconds after which a call gives up waiting for its compiler; 0: none"),
         Variable("LOOM_OPENMP", "", "path of the OpenMP runtime to use instead of the one that is found"),
     )
 }
@@ -61,6 +64,19 @@ def threads() -> int:
     if not text.isdecimal() or int(text) > 4096:
         raise CompileError(BAD_VALUE, f"LOOM_THREADS is {text!r}", why="it is a number of workers from 0 to 4096")
     return int(text)
+
+
+def compile_seconds() -> float:
+    """LOOM_COMPILE_SECONDS as a number; 0: no limit."""
+    text = read("LOOM_COMPILE_SECONDS")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MOST_SECONDS:
+        why = f"it is a number from 0 to {MOST_SECONDS}"
+        raise CompileError(BAD_VALUE, f"LOOM_COMPILE_SECONDS is {text!r}", why=why)
+    return seconds
 
 
 def cache_folder() -> Path | None:

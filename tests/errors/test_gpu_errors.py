@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import threadloom as tl
@@ -142,3 +144,14 @@ def test_running_where_no_gpu_is(capsys):
 
     assert cli.main(["run", "softmax", "--shape", "M=8,N=64", "--device", "gpu"]) == 1
     assert "no-gpu" in capsys.readouterr().err
+
+
+def test_a_compilation_without_end_is_given_up(monkeypatch):
+    ended = threading.Event()
+    monkeypatch.setattr(launch, "_make", lambda *_: ended.wait(60))
+    monkeypatch.setenv("LOOM_COMPILE_SECONDS", "0.2")
+    kernel = flat.tile()
+    with pytest.raises(CompileError) as caught:
+        launch.kernel_for(kernel, {"N": 4096}, {t.name: DeviceTensor(256, (4096,), (1,)) for t in kernel.tensors})
+    ended.set()
+    assert caught.value.slug == "compile-limit" and caught.value.loc is not None

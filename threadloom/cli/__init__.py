@@ -110,6 +110,7 @@ def _dispatch(argv: list[str]) -> int:
     if command is not None:
         env.check()
         env.threads()
+        env.compile_seconds()
     module = command.load() if command else None
     if module is not None and hasattr(module, "main"):
         return module.main(argv[argv.index(command.name) + 1 :])

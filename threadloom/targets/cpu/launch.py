@@ -33,6 +33,7 @@ from threadloom.targets.cpu.compile import (
 )
 from threadloom.targets.cpu.schedule import CpuSchedule, Form, form_of
 from threadloom.tile.ops import Kernel
+from threadloom.time_limit import compile_within_limit
 
 Key = tuple[object, ...]
 
@@ -136,7 +137,7 @@ def _ready(known: Known, call: Call, schedule: CpuSchedule, arrays: Mapping[str,
     form = form_of(schedule, call.dims, arguments)
     compiled = known.compiled.get((id(schedule), form))
     if compiled is None:
-        compiled = compile_schedule(schedule, form, host_target())
+        compiled = compile_within_limit(known.kernel, lambda: compile_schedule(schedule, form, host_target()))
         known.compiled[id(schedule), form] = compiled
     words = compiled.words
     packed = pack_arguments(words, arguments, call.dims, {s.name: 0 for s in words.scalars})

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from threadloom.targets.cuda.launch_prepared import Prepared
 from threadloom.targets.cuda.serves import bucket, serves
 from threadloom.task.ops import Kind, Method
 from threadloom.tile.ops import Access, Kernel, Load, Store, Tensor
+from threadloom.time_limit import compile_within_limit
 
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
 NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's architecture")
@@ -149,7 +150,8 @@ def kernel_for(
                 near = known.near.setdefault((tuple((n, bucket(e)) for n, e in dims.items()), *form), [])
                 made = _near(kernel, dims, facts, device, near)
                 if made is None:
-                    made = _make(kernel, dims, facts, device, defines, splits)
+                    make = partial(_make, kernel, dims, facts, device, defines, splits)
+                    made = compile_within_limit(kernel, make)
                     near.append((dict(dims), made))
                 _make_room(known.compiled)
                 known.compiled[key] = made
