@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from threadloom.cuda.cfg.debug_info import DebugInfo
 from threadloom.cuda.cfg.ops import Function
-from threadloom.cuda.cfg.parsing import LlvmParser, named_types, without_hints
+from threadloom.cuda.cfg.parsing import LlvmParser, named_types, parse_function
 from threadloom.errors import InternalError
 from threadloom.par.lexing import Cursor
 from threadloom.par.ops import PTR, Alloca, Array, Const, Leaf, Operand, Struct, Type, Value, Vector
@@ -61,9 +61,7 @@ def find_stubs(host_ir: str) -> tuple[Stub, ...]:
 
 def _read(host_ir: str, match: re.Match[str], types: dict[str, Type]) -> Stub:
     source = host_ir[match.start() : host_ir.index("\n}", match.start()) + 2]
-    parser = LlvmParser(Cursor(without_hints(source), "<host>"), DebugInfo(""))
-    parser.named_types = types
-    function = parser.function({})
+    function = parse_function(source, "<host>", types, DebugInfo(""), {})
     reader = _StubReader(function)
     reader.read()
     name = match[1].strip('"')

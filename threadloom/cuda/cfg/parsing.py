@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from threadloom.cuda.cfg.common_lines import CommonLines
 from threadloom.cuda.cfg.debug_info import DebugInfo
+from threadloom.cuda.cfg.hints import without_hints
 from threadloom.cuda.cfg.ops import BasicBlock, Branch, Function, Jump, Module, Phi, Ret, Stop, Terminator
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.par.leaf_parsing import TAIL_WORDS, LeafParser
@@ -37,6 +39,7 @@ _RESULT_ATTRS = (
     "noundef", "zeroext", "signext", "nonnull", "noalias", "align", "range", "dereferenceable", "nofpclass",
     "dereferenceable_or_null", "inreg",
 )  # fmt: skip
+_LABEL = re.compile(r'("[^"]*"|[-\w$.]+):')
 _ANNOTATION = re.compile(r"ptr @(\"[^\"]*\"|[-\w$.]+), ptr @(\"[^\"]*\"|[-\w$.]+), ptr @")
 
 
@@ -99,34 +102,17 @@ def _functions(text: str, file: str, types: dict[str, Type], debug: DebugInfo) -
             source = match[0]
         else:
             source = text[match.start() : text.index("\n}", match.start()) + 2]
-        parser = LlvmParser(Cursor(without_hints(source), file), debug)
-        parser.named_types = types
-        yield parser.function(groups)
+        yield parse_function(source, file, types, debug, groups)
 
 
-_HINT_LINES = re.compile(
-    r"^ +(?:#dbg_[^\n]*|(?:tail )?call void @llvm\.(?:assume|lifetime|invariant|experimental\.noalias)[^\n]*)\n",
-    re.MULTILINE,
-)
-_UNREAD_METADATA = re.compile(r", !(?!dbg )[-\w.]+ ![0-9]+(?=[,\n])")  # tbaa, loop hints
-_CALL_GROUP = re.compile(r" #\d+(?=,|$)", re.MULTILINE)
-_VARIADIC_TYPE = re.compile(r"(\bcall [^@\n%]*?) \([^()\n]*\.\.\.\) (?=[@%])")
-_RETURN_ATTRS = re.compile(
-    r"(\bcall (?:(?:fast|nnan|ninf|nsz|arcp|contract|afn|reassoc) )*)"
-    r"((?:(?:noundef|signext|zeroext|nonnull|noalias|inreg|align \d+|(?:dereferenceable|dereferenceable_or_null|range|"
-    r"nofpclass)\([^)]*\)) )+)"
-)
-
-
-def without_hints(source: str) -> str:
-    """Drop what no leaf carries: debug records, assumptions, lifetimes, all metadata but places, groups and result
-    attributes of calls."""
-    source = _HINT_LINES.sub("", source)
-    source = _UNREAD_METADATA.sub("", source)
-    source = _CALL_GROUP.sub("", source)
-    source = _VARIADIC_TYPE.sub(r"\1 ", source)
-    source = re.sub(r"\binrange\([^)]*\) ", "", source)
-    return _RETURN_ATTRS.sub(r"\1", source)
+def parse_function(
+    source: str, file: str, types: dict[str, Type], debug: DebugInfo, groups: dict[str, str]
+) -> Function:
+    """One `define` or `declare`; `groups`: what attributes `#0` and so on stand for."""
+    head, *lines = source.split("\n")
+    parser = LlvmParser(Cursor(without_hints(head), file), debug)
+    parser.named_types = types
+    return parser.function(groups, lines)
 
 
 def _register(text: str) -> str:
@@ -165,20 +151,34 @@ class LlvmParser(LeafParser):
 
         return re.sub(r'%(?:[-\w$.]+|"[^"]*")', spell, text)
 
+    def used(self, text: str, type_: Type) -> Value:
+        """The value that `%name` is, defined already or later."""
+        if (value := self.values.get(text[1:])) is None:  # the usual name is spelt as it is
+            name = _register(text)
+            value = self.values.setdefault(name, Value(name, type_))
+        return value
+
+    def type_of(self, text: str) -> Type:
+        return parse_type(text, self.named_types)
+
     def define(self, type_: Type, token: Token | None = None) -> Value:
-        token = token or self.cursor.advance()
-        name = _register(token.text)
+        return self.defined_as((token or self.cursor.advance()).text, type_)
+
+    def defined_as(self, text: str, type_: Type) -> Value:
+        """The value `%name` where it is defined: once in a function, and of one type."""
+        name = _register(text)
         if name in self.defined:
-            self.cursor.fail(f"{token.text} is defined twice in this function", token)
+            raise InternalError(f"LLVM defines {text} twice in a function")
         self.defined.add(name)
         value = Value(name, type_)
         if self.values.setdefault(name, value) != value:
-            self.cursor.fail(f"{token.text} has another type here than where it is used", token)
+            raise InternalError(f"{text} has another type where it is defined than where it is used")
         return value
 
     # ------------------------------------------------------------ functions
 
-    def function(self, groups: dict[str, str]) -> Function:
+    def function(self, groups: dict[str, str], lines: list[str]) -> Function:
+        """The cursor stands on the head of the function; `lines` are those below it."""
         cursor = self.cursor
         is_definition = cursor.advance().text == "define"
         node = self._skip_attached_metadata()
@@ -192,7 +192,7 @@ class LlvmParser(LeafParser):
         params, variadic = self._params()
         words, debug_node = self._function_tail(groups)
         self.function_loc = loc = self.debug.function_loc(debug_node or node)
-        blocks = self._blocks() if is_definition else ()
+        blocks = self._blocks(lines) if is_definition else ()
         return Function(name.removeprefix("\\01"), params, result, blocks, words, variadic, internal, loc)
 
     def _skip_attached_metadata(self) -> str:
@@ -235,26 +235,22 @@ class LlvmParser(LeafParser):
 
     # ------------------------------------------------------------ blocks
 
-    def _blocks(self) -> tuple[BasicBlock, ...]:
-        cursor, blocks = self.cursor, []
-        cursor.expect("{")
-        label = "entry"
-        while not cursor.accept("}"):
-            if self._at_label():
-                label = unquoted(cursor.advance().text)
-                cursor.expect(":")
-            blocks.append(self._block(label))
-        return tuple(blocks)
-
-    def _at_label(self) -> bool:
-        cursor = self.cursor
-        return cursor.token.kind in ("word", "number", "string") and cursor.peek().text == ":"
-
-    def _block(self, name: str) -> BasicBlock:
+    def _blocks(self, lines: list[str]) -> tuple[BasicBlock, ...]:
+        common, file = CommonLines(self), self.cursor.file
+        blocks, label = [], "entry"
         phis: list[Phi] = []
         body: list[Leaf | Alloca] = []
-        while True:
-            op = self._instruction()
+        for line in lines:
+            if not line.startswith("  "):
+                if found := _LABEL.match(line):
+                    label = unquoted(found[1])
+                continue
+            if (op := common.read(line)) is None:
+                line = without_hints(line + "\n")
+                if not line:
+                    continue
+                self.cursor = Cursor(line, file)
+                op = self._instruction()
             match op:
                 case Phi():
                     phis.append(op)
@@ -263,7 +259,9 @@ class LlvmParser(LeafParser):
                 case list():
                     body += op
                 case _:
-                    return BasicBlock(name, tuple(phis), tuple(body), op)
+                    blocks.append(BasicBlock(label, tuple(phis), tuple(body), op))
+                    phis, body = [], []
+        return tuple(blocks)
 
     def _instruction(self) -> Phi | Leaf | Alloca | list[Leaf] | Terminator:
         cursor = self.cursor
