@@ -38,6 +38,11 @@ BODIES = [
     ("unknown-name", "t = x[m, n] + tl.dim('Q + M')", "tl.dim('Q + M')", "'Q' is no dimension"),
     ("unknown-name", "for j in tl.stream('N'):\n    t = x[m, j]\nout[m, n] = t", "t", "first assigned inside"),
     ("unknown-name", "if i[0] > 0:\n    t = s\nout[m, n] = t", "t", "only one branch"),
+    ("unknown-name", "t = s\nfor q in tl.grid(4):\n    t = t + 1", "t", "iterations are independent"),
+    ("unknown-name", "t = s\nfor q in tl.grid(4):\n    t = 1.0\nout[m, n] = t", "t", "tl.stream carries"),
+    ("unknown-name", "t = (s, s)\nfor j in tl.stream('N'):\n    t = (t[0], s)", "t", "each in a variable of its own"),
+    ("unknown-name", "t = (s, s)\nfor j in tl.stream('N'):\n    t = s\nout[m, n] = t", "t", "a variable of its own"),
+    ("unknown-name", "j = s\nfor j in tl.stream('N'): pass\nout[m, n] = j", "j", "variable of the loop of line 5"),
     ("unsupported-python", "while c: pass", "while c: pass", "tl.stream"),
     ("unsupported-python", "try: pass\nexcept: pass", "try: pass", "no exceptions"),
     ("unsupported-python", "with c: pass", "with c: pass", "nothing to enter"),
@@ -101,6 +106,7 @@ BODIES = [
     ("loop-form", "for j in x: pass", "x", "tl.stream"),
     ("loop-form", "for a, b in tl.stream('N'): pass", "a, b", "1 axes and 2 variables"),
     ("one-grid", "for j in tl.stream('N'):\n    for q in tl.grid('M'): pass", "for q", "inside a stream"),
+    ("one-grid", "for j in tl.stream('N'):\n    t = grid_inside(s)", "for _q in tl.grid", "inside a stream"),
     ("operand-dtype", "out[m, n] = x[m, n] & 1", "x[m, n] & 1", "& does not take f32"),
     ("operand-dtype", "out[m, n] = tl.where(x[m, n], 1, 0)", "tl.where(x[m, n], 1, 0)", "not bool"),
     ("operand-dtype", "for j in tl.stream(tl.span('N', 0, s)): pass", "tl.span('N', 0, s)", "not an integer"),
@@ -113,6 +119,10 @@ BODIES = [
     ("bad-call", "out[m, n] = tl.sum(x[m, n])", "tl.sum(x[m, n])", "at least one axis"),
     ("bad-call", "out[m, n] = tl.sum(x[m, n], axis=1)", "tl.sum(x[m, n], axis=1)", "it takes (x, *axes)"),
     ("bad-call", "out[m, n] = tl.dot(s)", "tl.dot(s)", "missing"),
+    ("bad-call", "t = tl.cumsum(x[m, n], n, reverse=s > 0)", "tl.cumsum", "reverse is no bool"),
+    ("dot-without-common-axis", "t = tl.dot(a=x[m, n], b=s)", "tl.dot", "share no axis"),
+    ("subscripts", "t = tl.dot(a=x, b=x[m, n])", "tl.dot", "without subscripts"),
+    ("unsupported-python", "out[m, n] = max(x[m, n])", "max(x[m, n])", "tl.max(x, k)"),
     ("bad-call", "out[m, n] = tl.zeros(m, m)", "tl.zeros(m, m)", "twice"),
     ("not-an-axis", "out[m, n] = tl.sum(x[m, n], 1)", "tl.sum(x[m, n], 1)", "not an axis"),
     ("not-an-axis", "out[m, n] = tl.zeros((m, n))", "tl.zeros((m, n))", "a tuple is not an axis"),
@@ -135,17 +145,24 @@ def nothing(x: object) -> None:
     pass
 
 
+def grid_inside(x: object) -> object:
+    for _q in tl.grid(4):
+        pass
+    return x
+
+
 @pytest.mark.parametrize(("slug", "body", "caret", "message"), BODIES)
 def test_refused(slug: str, body: str, caret: str, message: str):
     head = HEAD.replace("s: tl.f32", 's: tl.f32, sq: tl.Tensor["Q", "Q", tl.f32]') if "sq" in body else HEAD
     text = head + "\n".join("        " + line for line in body.split("\n")) + "\n"
-    names = {"np": np, "forever": forever, "nothing": nothing}
+    names = {"np": np, "forever": forever, "nothing": nothing, "grid_inside": grid_inside}
     error = refused(text, **names)
     assert error.slug == slug
     assert message in str(error)
     if slug == "recursion":
         return  # reported where the innermost call stands
-    lines = text.lstrip("\n").split("\n")
+    in_helper = error.loc.file == __file__
+    lines = Path(__file__).read_text().split("\n") if in_helper else text.lstrip("\n").split("\n")
     marked = lines[error.loc.line - 1][error.loc.column - 1 :]
     assert marked.startswith(caret), f"{marked!r} at {error.loc}"
 

@@ -28,20 +28,21 @@ NOT_AN_AXIS = slug("not-an-axis", "an axis is expected and something else was gi
 Handler = Callable[..., object]
 
 
-def bind(stub: Callable[..., object], b: Builder, args: list[object], kwargs: dict[str, object]) -> None:
-    """Check the arguments against the stub's signature (elementwise ones: against the table's arity)."""
+def call(stub: Callable[..., object], b: Builder, args: list[object], kwargs: dict[str, object]) -> object:
+    """Emit `stub(*args, **kwargs)`; the arguments have to fit its signature (elementwise ones: the table's arity)."""
     if stub in tl.ELEMENTWISE:
         arity = TABLE[tl.ELEMENTWISE[stub]].arity
         if kwargs or len(args) != arity:
             given = len(args) + len(kwargs)
             raise CompileError(BAD_CALL, f"tl.{stub.__name__} takes {arity} arguments, {given} given", loc=b.loc)
-        return
+        return HANDLERS[stub](b, *args)
     signature = inspect.signature(stub)
     try:
-        signature.bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         taken = ", ".join(str(p).partition(":")[0] for p in signature.parameters.values())
         raise CompileError(BAD_CALL, f"tl.{stub.__name__}: {error}", why=f"it takes ({taken})", loc=b.loc) from None
+    return HANDLERS[stub](b, *bound.args, **bound.kwargs)
 
 
 def axis_name(b: Builder, thing: object, where: str) -> str:
@@ -241,11 +242,14 @@ def _reduce(fn: str) -> Handler:
 
 def _scan(fn: str) -> Handler:
     def handler(b: Builder, x: object, axis: object, reverse: object = False) -> Value:
+        if not isinstance(reverse, bool):
+            why = "the direction is known when the kernel is compiled"
+            raise CompileError(BAD_CALL, f"tl.cum{fn}: reverse is no bool", why=why, try_="a tl.Const[bool]", loc=b.loc)
         name = axis_name(b, axis, f"tl.cum{fn}")
         value = _along(b, x, name, f"tl.cum{fn}")
         value = b.cast(value, i32 if value.type.dtype is bool_ else compute_dtype(value.type.dtype))
         result = b.temporary(value.type.axes, reduction_dtype(fn, value.type.dtype), f"cum{fn}")
-        b.emit(Scan(result, fn, value, name, bool(reverse), b.loc))
+        b.emit(Scan(result, fn, value, name, reverse, b.loc))
         return result
 
     return handler

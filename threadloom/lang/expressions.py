@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import math
 import operator
 import types
 from collections.abc import Callable
+from difflib import get_close_matches
 
 import threadloom
 from threadloom.dtypes import Dtype, i64
 from threadloom.errors import CompileError, slug
 from threadloom.lang import builtins as tl
-from threadloom.lang import library
 from threadloom.lang.builder import UNKNOWN_NAME, describe_type
-from threadloom.lang.calls import HANDLERS, bind, dot
+from threadloom.lang.calls import HANDLERS, call, dot
 from threadloom.lang.elsewhere import nearest_here, spelled_here
 from threadloom.lang.places import Places
 from threadloom.lang.values import Affine, TensorRef, Unusable
@@ -278,10 +279,9 @@ class Expressions(Places):
         if not constant and _hashable(callee) and callee in _SAME_AS:
             return self._same_as(callee, args, node)
         if _hashable(callee) and callee in HANDLERS:
-            self.check_operands(node, *args)
+            self.check_operands(node, *args, *kwargs.values())
             self.at(node)
-            bind(callee, self.b, args, kwargs)
-            return HANDLERS[callee](self.b, *args, **kwargs)
+            return call(callee, self.b, args, kwargs)
         if isinstance(callee, types.FunctionType):
             return self.inline(callee, args, kwargs, node)
         if callable(callee) and constant:
@@ -295,13 +295,12 @@ class Expressions(Places):
         stub = _SAME_AS[callee]
         self.check_operands(node, *args)
         self.at(node)
-        if callee in (builtins.min, builtins.max) and len(args) >= 2:
-            result = args[0]
-            for arg in args[1:]:
-                result = HANDLERS[stub](self.b, result, arg)
-            return result
-        bind(stub, self.b, args, {})
-        return HANDLERS[stub](self.b, *args)
+        if callee in (builtins.min, builtins.max):
+            if len(args) == 1:
+                name = callee.__name__
+                raise self.unsupported(node, f"{name}() of one tile", f"tl.{name}(x, k) over axis k of the tile")
+            return functools.reduce(lambda x, y: call(stub, self.b, [x, y], {}), args)
+        return call(stub, self.b, args, {})
 
     def inline(
         self, function: types.FunctionType, args: list[object], kwargs: dict[str, object], node: ast.AST
@@ -358,9 +357,4 @@ def _as_affine(thing: object) -> Affine | None:
 
 
 def _nearest(name: str, known: list[str]) -> str:
-    from difflib import get_close_matches
-
     return next(iter(get_close_matches(name, [k for k in known if not k.startswith("__")], 1)), "")
-
-
-LIBRARY_MODULE = library.__name__

@@ -2,6 +2,7 @@
 
 What a name means after a loop or a condition follows from Python: a variable that has a value before a stream loop
 and is assigned in it is carried from iteration to iteration; one that is first assigned inside has no value after it.
+Where Python would give a name a value that a kernel cannot (from another iteration of a grid, say), it has none.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import numpy as np
 
 from threadloom.dtypes import Dtype, bool_
 from threadloom.errors import CompileError, slug
+from threadloom.lang import library
 from threadloom.lang.builder import Builder, describe_type
-from threadloom.lang.expressions import CONDITION, LIBRARY_MODULE, Expressions
+from threadloom.lang.expressions import CONDITION, Expressions
 from threadloom.lang.source_of import Origin, find_source
 from threadloom.lang.values import Affine, AxisSpec, LoopSpec, Number, TensorRef, Unusable
 from threadloom.source import Loc
@@ -80,7 +82,8 @@ class Parser(Expressions):
     ):
         super().__init__(builder, origin, names, fixed_loc)
         self.depth = depth
-        self.inside: tuple[str, ...] = ()  # kinds of the enclosing regions: "grid" "stream" "if"
+        self.inside: tuple[str, ...] = ()  # kinds of the enclosing regions in this function: "grid" "stream" "if"
+        self.around: tuple[str, ...] = ()  # and of those that the calls of this function stand in
         self.assigned_at: dict[str, Loc] = {}  # where each name was assigned last
 
     # ------------------------------------------------------------ statements
@@ -150,8 +153,6 @@ class Parser(Expressions):
                 return self.b.new_axis(name, value.dim, AxisKind.WHOLE)
             case AxisSpec() | LoopSpec():
                 raise self.unsupported(node, "a loop's axes outside a `for`", 'for m in tl.grid("M"):')
-            case TensorRef():
-                return value
         return value
 
     def _store(self, ref: object, index: ast.expr, value: object, target: ast.Subscript) -> None:
@@ -209,21 +210,25 @@ class Parser(Expressions):
         return tuple(axes), variables
 
     def _grid(self, node: ast.For, spec: LoopSpec) -> None:
-        if "stream" in self.inside or "if" in self.inside:
+        around = [kind for kind in (*self.around, *self.inside) if kind != "grid"]
+        if around:
             raise CompileError(
                 ONE_GRID,
-                f"a grid inside a {self.inside[-1]}",
+                f"a grid inside a {around[-1]}",
                 why="a grid's iterations are spread over the machine before anything else runs",
                 try_="make the grid the outer loop, or tl.stream for a loop in order",
                 loc=self.loc(node),
             )
         axes, variables = self._loop_axes(node, spec)
         loc = self.loc(node)
+        where = f"inside the grid of line {node.lineno}, whose iterations are independent: tl.stream carries values"
+        lost = dict.fromkeys(_assigned(node.body), Unusable(f"it is assigned {where}"))
         before = dict(self.names)
+        self.names.update(lost)
         self.names.update(variables)
         with self._within("grid"), self.b.block() as ops:
             self.run(node.body)
-        self._leave(before, _assigned(node.body), f"it is assigned inside the grid of line {node.lineno}")
+        self.names = before | self._ended(variables, node) | lost
         self.b.emit(Grid(axes, Block(tuple(ops)), loc))
 
     def _stream(self, node: ast.For, spec: LoopSpec) -> None:
@@ -233,9 +238,11 @@ class Parser(Expressions):
         assigned = _assigned(node.body)
         carried = [n for n in assigned if _carries(self.names.get(n)) and n not in variables]
         inits = [self.b.value(self.names[n]) for n in carried]
+        lost = {n: self._not_carried(n, node) for n in assigned if n not in carried}
         before = dict(self.names)
         with self._within("stream"), self.b.block() as ops:
             args = [self.b.new_value(v.type.axes, v.type.dtype, n) for n, v in zip(carried, inits, strict=True)]
+            self.names.update(lost)
             self.names.update(zip(carried, args, strict=True))
             self.names.update(variables)
             self.run(node.body)
@@ -247,7 +254,7 @@ class Parser(Expressions):
         body = Block(tuple(ops))
         pick = lambda values: tuple(values[at] for at in kept)  # noqa: E731
         self.b.emit(Stream(axes, pick(inits), pick(args), body, tuple(made.values()), loc))
-        self._leave(before, assigned, f"it is first assigned inside the stream of line {node.lineno}")
+        self.names = before | self._ended(variables, node) | lost
         for at, name in enumerate(carried):
             self.names[name] = made[at] if at in made else nexts[at]
 
@@ -343,12 +350,15 @@ class Parser(Expressions):
     def _within(self, kind: str) -> _Within:
         return _Within(self, kind)
 
-    def _leave(self, before: dict[str, object], assigned: list[str], why: str) -> None:
-        """Leave a loop: names have their values from before it, those first assigned inside have none."""
-        self.names = before
-        for name in assigned:
-            if name not in before:
-                self.names[name] = Unusable(why)
+    def _not_carried(self, name: str, node: ast.For) -> Unusable:
+        """What `name`, which the stream's body assigns and does not carry, is before that and after the loop."""
+        where = f"assigned inside the stream of line {node.lineno}"
+        if isinstance(self.names.get(name, Unusable("")), Unusable):
+            return Unusable(f"it is first {where}")
+        return Unusable(f"it is {where}, which carries tiles, scalars and numbers, each in a variable of its own")
+
+    def _ended(self, variables: dict[str, Affine], node: ast.For) -> dict[str, Unusable]:
+        return dict.fromkeys(variables, Unusable(f"it is the variable of the loop of line {node.lineno}"))
 
     def inline(
         self, function: types.FunctionType, args: list[object], kwargs: dict[str, object], node: ast.AST
@@ -361,9 +371,10 @@ class Parser(Expressions):
             raise self.unsupported(node, f"{function.__name__}: {error}") from None
         bound.apply_defaults()
         origin = find_source(function)
-        in_library = function.__module__ == LIBRARY_MODULE
+        in_library = function.__module__ == library.__name__
         fixed = self.fixed_loc or (self.loc(node) if in_library else None)
         callee = Parser(self.b, origin, dict(bound.arguments), fixed, self.depth + 1)
+        callee.around = (*self.around, *self.inside)
         if isinstance(origin.node, ast.Lambda):
             return callee.evaluate(origin.node.body)
         returned = callee.run(origin.node.body)
