@@ -1,18 +1,18 @@
-"""The shared par passes on IR text (tests/files/par)."""
+"""canonicalize on IR text (tests/files/par)."""
 
 from pathlib import Path
 
 import pytest
 from files.ir_checks import check_file, check_text
 
-from threadloom.par.shared_passes import SHARED_PASSES
+from threadloom.par.canonicalize import Canonicalize
 
 FILES = sorted((Path(__file__).parent / "par").glob("*.par"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_par_file(path):
-    check_file(path, SHARED_PASSES)
+    check_file(path, {"canonicalize": Canonicalize()})
 
 
 @pytest.mark.parametrize(

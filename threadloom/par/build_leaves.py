@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from threadloom.errors import InternalError
-from threadloom.par.constants import Number, const, fold_binary, fold_icmp, int_value
+from threadloom.par.constants import Number, const, fold_binary, fold_cast, fold_icmp, int_value
 from threadloom.par.intrinsics import mangled
 from threadloom.par.opcodes import OPCODES
 from threadloom.par.ops import (
@@ -29,8 +29,9 @@ from threadloom.par.ops import (
     Value,
     Vector,
 )
+from threadloom.par.printing import typed
 from threadloom.par.result_types import align_bytes as natural_align
-from threadloom.par.result_types import like, result_type, scalar_of
+from threadloom.par.result_types import result_type, scalar_of
 from threadloom.source import Loc
 
 Wanted = Operand | Number  # a number where the type is known from elsewhere
@@ -231,12 +232,8 @@ class LeafBuilder:
         """trunc zext sext fptrunc ...; a cast to its own type is the value itself; integer constants fold."""
         if value.type == type_:
             return value
-        if (known := int_value(value)) is not None and isinstance(type_, Int) and opcode in ("trunc", "zext", "sext"):
-            assert isinstance(value.type, Int)
-            unsigned = known % (1 << value.type.bits)
-            signed = -known if value.type.bits == 1 else known
-            return const(type_, unsigned if opcode == "zext" else signed)
-        return self._value(opcode, (value,), type_, Attrs(flags=tuple(flags)), name)
+        folded = fold_cast(opcode, value, type_)
+        return folded if folded is not None else self._value(opcode, (value,), type_, Attrs(flags=tuple(flags)), name)
 
     # ------------------------------------------------------------ memory
 
@@ -309,8 +306,6 @@ class LeafBuilder:
             raise InternalError(f"splat of {value.type!r}")
         type_ = Vector(lanes, value.type)
         if isinstance(value, Const):
-            from threadloom.par.printing import typed
-
             return Const(type_, f"splat ({typed(value)})")
         base = name or f"{value.name}.splat"
         one = self._value("insertelement", (Const(type_, "poison"), value, const(I64, 0)), None, None, f"{base}.one")
@@ -365,5 +360,3 @@ def element_align(type_: Type) -> int:
     """What may be assumed of an address that holds `type_` among others: a vector is as aligned as its elements."""
     return natural_align(scalar_of(type_))
 
-
-__all__ = ["LeafBuilder", "Wanted", "element_align", "like"]

@@ -60,10 +60,9 @@ class ModuleBuilder:
         self.reuses = reuses
         self._functions: dict[str, Function] = {}
         self._globals: dict[str, Global] = {}
-        self._metadata: list[tuple[str, str]] = []
 
     def build(self) -> Module:
-        return Module(tuple(self._functions.values()), tuple(self._globals.values()), (), tuple(self._metadata))
+        return Module(tuple(self._functions.values()), tuple(self._globals.values()))
 
     @contextmanager
     def function(
@@ -101,22 +100,6 @@ class ModuleBuilder:
         """A module-level variable; returns its address."""
         self._globals[name] = Global(name, type_, init, constant, align_bytes, linkage)
         return Const(PTR, f"@{name}")
-
-    def metadata(self, node: str, distinct: bool = False) -> str:
-        """A new metadata node; `node` may say SELF for itself. Returns its name (`!7`)."""
-        name = f"!{len(self._metadata)}"
-        self._metadata.append((name, ("distinct " if distinct else "") + node.replace("SELF", name)))
-        return name
-
-    def alias_scopes(self, count: int) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-        """For `count` memories that never overlap: the (alias.scope, noalias) metadata of accesses to each."""
-        domain = self.metadata("!{SELF}", distinct=True)
-        scopes = [self.metadata(f"!{{SELF, {domain}}}", distinct=True) for _ in range(count)]
-        pairs = []
-        for own in scopes:
-            others = ", ".join(scope for scope in scopes if scope != own)
-            pairs.append((("alias.scope", self.metadata(f"!{{{own}}}")), ("noalias", self.metadata(f"!{{{others}}}"))))
-        return pairs
 
 
 def _param(builder: Builder, spec: ParamSpec) -> Param:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from threadloom.par.constants import const, fold_binary, fold_icmp, int_value
+from threadloom.par.constants import fold_binary, fold_cast, fold_icmp, int_value
 from threadloom.par.intrinsics import effect_of, is_ignored
 from threadloom.par.opcodes import Effect
 from threadloom.par.ops import (
@@ -26,7 +26,6 @@ from threadloom.par.ops import (
     For,
     Function,
     If,
-    Int,
     Leaf,
     Module,
     Op,
@@ -120,8 +119,8 @@ def folded_leaf(leaf: Leaf) -> Operand | None:
             if (known := int_value(cond)) is not None:
                 return yes if known & 1 else no
             return yes if yes == no else None
-        case (("trunc" | "zext" | "sext"), (value,)):
-            return _folded_cast(leaf, value)
+        case (("trunc" | "zext" | "sext"), (value,)) if leaf.result is not None:
+            return fold_cast(leaf.opcode, value, leaf.result.type)
         case "bitcast", (value,) if leaf.result is not None and leaf.result.type == value.type:
             return value
         case "freeze", (Const() as value,) if value.text not in ("poison", "undef"):
@@ -133,15 +132,6 @@ def folded_leaf(leaf: Leaf) -> Operand | None:
         case _, (left, right):
             return fold_binary(leaf.opcode, left, right)
     return None
-
-
-def _folded_cast(leaf: Leaf, value: Operand) -> Operand | None:
-    number, target = int_value(value), leaf.result.type if leaf.result else None
-    if number is None or not isinstance(target, Int) or not isinstance(value.type, Int):
-        return None
-    bits = value.type.bits
-    signed = -number if bits == 1 else number
-    return const(target, number % (1 << bits) if leaf.opcode == "zext" else signed)
 
 
 # ---------------------------------------------------------------- dead code

@@ -162,3 +162,13 @@ def fold_icmp(predicate: str, left: Operand, right: Operand) -> Const | None:
         x, y = -x, -y
     known = {"eq": x == y, "ne": x != y, "gt": x > y, "ge": x >= y, "lt": x < y, "le": x <= y}
     return const(I1, known[predicate if predicate in ("eq", "ne") else predicate[1:]])
+
+
+def fold_cast(opcode: str, value: Operand, target: Type) -> Const | None:
+    """trunc, zext or sext of an integer constant; None for anything else."""
+    number = int_value(value)
+    if number is None or not isinstance(target, Int) or opcode not in ("trunc", "zext", "sext"):
+        return None
+    assert isinstance(value.type, Int)
+    signed = -number if value.type.bits == 1 else number  # signed i1: true is -1
+    return const(target, number % (1 << value.type.bits) if opcode == "zext" else signed)

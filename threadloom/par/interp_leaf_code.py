@@ -259,10 +259,6 @@ def _lanes(value: InterpValue, leaf: Leaf, width: int = 0) -> tuple[InterpValue,
     return (POISON,) * (width or (type_.lanes if isinstance(type_, Vector) else 1))
 
 
-def _shuffled(both: tuple[InterpValue, ...], lanes: tuple[int, ...]) -> InterpValue:
-    return tuple(POISON if lane < 0 else both[lane] for lane in lanes)
-
-
 def _element(vector: InterpValue, lane: InterpValue) -> InterpValue:
     if not isinstance(vector, tuple) or not isinstance(lane, int) or lane >= len(vector):
         return POISON

@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from threadloom.errors import InternalError
 from threadloom.par.interp_code import Pausing, RunPausing, Waiting
 from threadloom.par.interp_leaf_code import Env, Get, Run
 from threadloom.par.interp_leaves import signed
@@ -207,6 +208,6 @@ def run_to_end(pausing: RunPausing) -> Run:
 
     def run(env: Env, item: Item) -> None:
         for waiting in pausing(env, item):
-            raise RuntimeError(f"nothing around this region ends {waiting.at!r}")
+            raise InternalError(f"nothing around this region ends {waiting.at!r}")
 
     return run

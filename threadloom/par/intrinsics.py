@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threadloom.errors import InternalError
+from threadloom.par.constants import int_value
 from threadloom.par.opcodes import OPCODES, Effect
 from threadloom.par.ops import Float, Int, Leaf, Ptr, Type, Vector
 
@@ -78,7 +79,5 @@ def is_speculatable(leaf: Leaf) -> bool:
     if leaf.opcode == "call":
         return effect_of(leaf) is Effect.NONE
     if leaf.opcode in ("udiv", "sdiv", "urem", "srem"):
-        from threadloom.par.constants import int_value
-
         return int_value(leaf.operands[1]) not in (None, 0, -1)
     return OPCODES[leaf.opcode].speculatable

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from threadloom.errors import InternalError
 from threadloom.par.ops import Function, Module
@@ -21,7 +21,6 @@ from threadloom.par.verify import problems, verify
 from threadloom.source import Loc
 
 
-@runtime_checkable
 class Pass(Protocol):
     @property
     def name(self) -> str: ...

@@ -1,12 +1,12 @@
-"""Every shared pass, on random programs: the interpreter gives the same before and after."""
+"""canonicalize on random programs: the interpreter gives the same before and after."""
 
 import numpy as np
 import pytest
 from property.par.par_programs import CELLS, random_module
 
+from threadloom.par.canonicalize import Canonicalize
 from threadloom.par.interp import interpret
 from threadloom.par.passes import run_passes
-from threadloom.par.shared_passes import CLEAN_UP, SHARED_PASSES
 
 BLOCKS = 2
 
@@ -19,7 +19,7 @@ def run(module, seed):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_each_pass_keeps_the_meaning(seed):
+def test_canonicalize_keeps_the_meaning(seed):
     seen = []
 
     def compare(name, before, after):
@@ -27,5 +27,5 @@ def test_each_pass_keeps_the_meaning(seed):
         assert np.array_equal(run(before, seed)[0], run(after, seed)[0]), name
         assert run(after, seed)[1] == (), name
 
-    run_passes(random_module(seed, 16), [*SHARED_PASSES.values(), *CLEAN_UP], hook=compare)
+    run_passes(random_module(seed, 16), [Canonicalize()], hook=compare)
     assert seen  # something changed

@@ -8,7 +8,6 @@ import numpy as np
 from threadloom.par.interp import interpret
 from threadloom.par.opcodes import OPCODES
 from threadloom.par.ops import Level, Space
-from threadloom.par.shared_passes import SHARED_PASSES
 from threadloom.par.text import parse, print_module
 from threadloom.par.verify import verify
 
@@ -33,6 +32,6 @@ def test_the_example_gives_what_the_text_says():
 
 
 def test_the_text_names_what_there_is():
-    for word in (*Level, *Space, *SHARED_PASSES, "schedule(dynamic)", "condition", "carry"):
+    for word in (*Level, *Space, "canonicalize", "schedule(dynamic)", "condition", "carry"):
         assert word in DOC
     assert "load" in OPCODES and "branch" not in OPCODES
