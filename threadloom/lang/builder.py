@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from threadloom.dtypes import Dtype, bool_, f32, i32, i64
+from threadloom.dtypes import Dtype, bool_, f32, i32, i64, numpy_dtype
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.lang.dims import Formula, parse_dim
 from threadloom.lang.values import Affine, Number
@@ -34,7 +34,7 @@ from threadloom.tile.uses import operands
 OPERAND_DTYPE = slug("operand-dtype", "an operation does not take operands of this dtype")
 UNKNOWN_NAME = slug("unknown-name", "a name in a kernel has no value")
 NOT_A_TILE = slug("not-a-tile", "something that is not a tile, scalar or number is used as an operand")
-LITERAL_RANGE = slug("literal-out-of-range", "an integer literal does not fit the dtype it is used with")
+LITERAL_RANGE = slug("literal-out-of-range", "a literal does not fit the dtype it is used with")
 
 Operand = Value | Affine | Number
 
@@ -165,17 +165,16 @@ class Builder:
 
     def _check_range(self, number: Number, dtype: Dtype) -> None:
         if dtype.is_float:
-            low, high = -(2**1024), 2**1024  # what Python can make a float of
-            fits = isinstance(number, float) or low < number < high
+            fits, wider = _fits_float(number, dtype), "tl.cast(x, tl.f32); or math.inf"
         else:
             low, high = (-(2 ** (dtype.bits - 1)), 2 ** (dtype.bits - 1)) if dtype.kind == "int" else (0, 2**dtype.bits)
-            fits = dtype is bool_ or low <= number < high
+            fits, wider = dtype is bool_ or low <= number < high, "tl.cast(x, tl.i32)"
         if not fits:
             raise CompileError(
                 LITERAL_RANGE,
                 f"{number} does not fit {dtype.name}",
-                why="a literal takes the dtype of the other operand",
-                try_="cast the other operand first, for example tl.cast(x, tl.i32)",
+                why="a literal takes the dtype that is asked for, or that of the other operand",
+                try_=f"cast the other operand first, for example {wider}",
                 loc=self.loc,
             )
 
@@ -302,6 +301,14 @@ class Builder:
     def emit(self, op: Op) -> None:
         self._temporary.difference_update(v.name for v in operands(op))
         self.ops.append(op)
+
+
+def _fits_float(number: Number, dtype: Dtype) -> bool:
+    """Whether rounding keeps `number` finite, if it is."""
+    if not abs(number) < 2**1024:
+        return isinstance(number, float)  # infinite or NaN, not an integer that Python makes no float of
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.float64(number).astype(numpy_dtype(dtype))))
 
 
 def broadcast_axes(args: tuple[Value, ...]) -> tuple[str, ...]:
