@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from threadloom.machine.model import Device
 from threadloom.sched.fold import Modulo
-from threadloom.sched.lines import Line, lines_of
-from threadloom.sched.ops import Buffer, Issue, LoopPlan, Partition, Prefetch, Section, SProgram
+from threadloom.sched.lines import lines_of
+from threadloom.sched.ops import Buffer, LoopPlan, Partition, Section, SProgram
 from threadloom.sched.placement import Place, Placement
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.waits import Synchronizer
@@ -24,16 +24,14 @@ def assemble(
     schedules: dict[int, Modulo],
     policy: str,
     predicted_ns: float,
-    prefetch: tuple[str, ...] = (),
     decisions: tuple[tuple[str, str], ...] = (),
 ) -> SProgram:
-    """`prefetch`: loads whose next instance is fetched ahead by one iteration."""
     slots, tiles = slots_of(schedules), TileMap(graph)
     buffers = buffers_of(graph, placement, slots)
     lines = lines_of(graph, placement, schedules)
     synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers}, partition)
     synchronizer.run()
-    sections = tuple(Section(loop, role, _with_prefetch(line, graph, prefetch)) for (loop, role), line in lines.items())
+    sections = tuple(Section(loop, role, line.instrs()) for (loop, role), line in lines.items())
     kept = [p for p in placement.places.values() if p.kept_slots]
     most = {tiles.loop_of_task[tiles.tile(p.tile).producers[0]]: p.kept_slots for p in kept}
     loops = tuple(_loop_plan(loop, schedules[loop], sections, most.get(loop, 0)) for loop in schedules)
@@ -84,20 +82,6 @@ def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, st
 def _owners(place: Place, producers: tuple[str, ...], placement: Placement) -> tuple[str, ...]:
     roles = {r: None for t in producers for r in placement.units[t].roles}
     return tuple(roles) or ("",)
-
-
-def _with_prefetch(line: Line, graph: TaskGraph, prefetch: tuple[str, ...]) -> tuple:
-    """The line's instructions; where the line has a load to fetch ahead, everything else moves one stage back."""
-    ahead = [i.task for i in line.items if i.task in prefetch]
-    instrs = line.instrs()
-    if not ahead:
-        return instrs
-    hints = [Prefetch(t, next(i.instr.seu for i in line.items if i.task == t)) for t in ahead]
-    from dataclasses import replace
-
-    moved = [replace(i, stage=i.stage + 1) for i in instrs]
-    last_load = max(n for n, i in enumerate(moved) if isinstance(i, Issue) and i.task in ahead)
-    return (*moved[: last_load + 1], *hints, *moved[last_load + 1 :])
 
 
 def _loop_plan(loop: int, made: Modulo, sections: tuple[Section, ...], most_trips: int) -> LoopPlan:

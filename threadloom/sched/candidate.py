@@ -307,15 +307,13 @@ def schedule(made: Candidate, scheduler: Scheduler) -> Candidate | Rejected:
     return made
 
 
-def program_of(
-    made: Candidate, policy: str, prefetch: tuple[str, ...], decisions: tuple[tuple[str, str], ...]
-) -> SProgram:
+def program_of(made: Candidate, policy: str, decisions: tuple[tuple[str, str], ...]) -> SProgram:
     if made.schedules is None:
         raise InternalError("a candidate without schedules has no sProgram")
     context = made.context
     program = assemble(
         context.graph, made.partition, context.device, made.placement, made.schedules, policy, made.predicted_ns,
-        prefetch, decisions,
+        decisions,
     )  # fmt: skip
     return with_combination(program, context.parts)
 

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from threadloom.machine.model import SEU, Completion, Device
+from threadloom.sched import decisions
 from threadloom.sched.check_clusters import check_clusters
 from threadloom.sched.check_findings import Finding, Findings, along
-from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Prefetch, Section, Signal, SProgram, Wait
+from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Section, Signal, SProgram, Wait
 from threadloom.sched.semantics import GROUPS, Places, describe, stages_of
 from threadloom.task.ops import Kind, STask
 
@@ -17,7 +18,7 @@ STORES = (Kind.STORE, Kind.ATOMIC)
 
 def check_static(program: SProgram, device: Device) -> Findings:
     findings = Findings()
-    for check in (check_names, check_units, check_sections, check_signals, check_clusters):
+    for check in (check_names, check_decisions, check_units, check_sections, check_signals, check_clusters):
         check(program, device, findings)
         if findings:
             return findings  # the later ones rely on the earlier ones
@@ -58,9 +59,6 @@ def check_names(program: SProgram, device: Device, findings: Findings) -> None:
                 need("sEU", seu, section.role)
                 if completes:
                     need("signal", completes, section.role)
-            case Prefetch(task=task, seu=seu):
-                need("task", task, section.role)
-                need("sEU", seu, section.role)
             case Wait(signal=signal) | Arrive(signal=signal):
                 need("signal", signal, section.role)
             case Fence(buffer=buffer):
@@ -75,6 +73,17 @@ def check_names(program: SProgram, device: Device, findings: Findings) -> None:
         if buffer.slots < 1:
             message = f"buffer {buffer.name} has {buffer.slots} slots"
             findings.add(Finding("no-slots", message, buffer=buffer.name))
+
+
+def check_decisions(program: SProgram, device: Device, findings: Findings) -> None:
+    """Every decision is one that there is, and what it says of numbers and names can be read."""
+    for key, value in program.decisions:
+        if key not in decisions.TABLE:
+            known = ", ".join(decisions.TABLE)
+            findings.add(Finding("unknown-decision", f"there is no decision {key!r} (there are {known})", key))
+        elif key == "prefetch" and not decisions.PREFETCH.fullmatch(value):
+            message = f"prefetch = {value} is not of the form NAME DISTANCE l1|l2|l3, as k 1 l2"
+            findings.add(Finding("bad-decision", message, value))
 
 
 def check_units(program: SProgram, device: Device, findings: Findings) -> None:

@@ -18,7 +18,6 @@ from threadloom.sched.ops import (
     Inner,
     Instr,
     Issue,
-    Prefetch,
     Section,
     Signal,
     SProgram,
@@ -261,7 +260,7 @@ def wrong_stage(program: SProgram) -> Iterator[Mutant]:
 def swap_order(program: SProgram) -> Iterator[Mutant]:
     """Two neighbours change places."""
     for site in _sites(program, Wait, Arrive, Fence, Issue, Inner):
-        if site.at + 1 < len(site.section.instrs) and not isinstance(site.section.instrs[site.at + 1], Prefetch):
+        if site.at + 1 < len(site.section.instrs):
             yield _moved("swap-order", program, site, site.at + 1)
 
 

@@ -129,15 +129,6 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
-class Prefetch:
-    """A hint to bring the tensor data of `task`'s instance closer; no effect on values."""
-
-    task: str
-    seu: str
-    stage: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Wait:
     """Ring signals: until instance i's entry is complete (`slot-free`: until the entry was released `slots`
     instances ago). Group signals: until at most `pending` later groups of this role are in flight."""
@@ -183,7 +174,7 @@ class Inner:
     early: int = 0
 
 
-Instr = Issue | Prefetch | Wait | Arrive | Fence | Inner
+Instr = Issue | Wait | Arrive | Fence | Inner
 
 
 @dataclass(frozen=True, slots=True)

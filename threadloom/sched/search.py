@@ -243,13 +243,16 @@ def _varied(made: Candidate, policy: str | Scheduler) -> list[Candidate]:
 def _prove(made: Candidate, policy: str | Scheduler) -> tuple[SProgram | None, str]:
     """The candidate's sProgram, or None and what the checker has against it."""
     program = _program(made, policy)
+    if made.context.device.arch == "cpu" and made.context.graph.tasks:
+        from threadloom.targets.cpu.choices import with_core_choices
+
+        program = with_core_choices(program, made.context.dims)
     findings = check(program, made.context.device)
     return (program, "") if not findings else (None, str(findings[0]))
 
 
 def _program(made: Candidate, policy: str | Scheduler) -> SProgram:
-    prefetch, decisions = decide(made)
-    program = program_of(made, _policy_name(made, policy), prefetch, decisions)
+    program = program_of(made, _policy_name(made, policy), decide(made))
     if made.partition.begins_ahead:
         program = begin_ahead(program)
     return replace(program, predicted_ns=made.simulated_ns) if made.simulated_ns else program

@@ -40,7 +40,6 @@ from threadloom.sched.ops import (
     Issue,
     LoopPlan,
     Partition,
-    Prefetch,
     Reason,
     Role,
     Section,
@@ -111,8 +110,6 @@ def _instr(instr: Instr) -> str:
     match instr:
         case Issue(task=task, seu=seu, method=method, completes=completes):
             return f"issue {task} on {seu} by {method}" + (f", completes {completes}" if completes else "")
-        case Prefetch(task=task, seu=seu):
-            return f"prefetch {task} on {seu}"
         case Wait(signal=signal, reason=reason, pending=pending):
             return f"wait {signal}" + (f", {pending} pending" if pending else "") + _reason(reason)
         case Arrive(signal=signal, reason=reason):
@@ -146,7 +143,6 @@ FIGURE = re.compile(rf"(start|bound) (.+) {REAL}")
 SECTION = re.compile(rf"section loop {N} of {WORD}")
 STAGED = re.compile(r"(\d+): (.*)")
 ISSUE = re.compile(rf"issue {WORD} on {WORD} by {WORD}(?:, completes {WORD})?")
-PREFETCH = re.compile(rf"prefetch {WORD} on {WORD}")
 WAIT = re.compile(rf"wait {WORD}(?:, {N} pending)?{REASON}")
 ARRIVE = re.compile(rf"arrive {WORD}{REASON}")
 FENCE = re.compile(rf"fence {WORD} {WORD} -> {WORD}{REASON}")
@@ -290,8 +286,6 @@ def _make_reason(why: str, src: str, dst: str, buffer: str, distance: str | None
 def _parse_instr(text: str, stage: int) -> Instr:
     if m := ISSUE.fullmatch(text):
         return Issue(m[1], m[2], Method(m[3]), stage, m[4] or "")
-    if m := PREFETCH.fullmatch(text):
-        return Prefetch(m[1], m[2], stage)
     if m := WAIT.fullmatch(text):
         return Wait(m[1], _make_reason(*m.groups()[2:]), stage, int(m[2] or 0))
     if m := ARRIVE.fullmatch(text):

@@ -15,8 +15,8 @@ from threadloom.tile.ops import Load, Store
 MOST_SHARED_BYTES = 256 << 20  # of a tensor whose packed copy tiles of the grid share
 
 
-def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-    """(loads to prefetch, decisions) of a scheduled candidate."""
+def decide(made: Candidate) -> tuple[tuple[str, str], ...]:
+    """The decisions of a scheduled candidate."""
     decisions: list[tuple[str, str]] = []
     context = made.context
     device, graph = context.device, context.graph
@@ -32,7 +32,7 @@ def decide(made: Candidate) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...
         decisions += [("nontemporal", name) for name in _streamed_outputs(context)]
         decisions += [("share_packing", name) for name in _packed_for_many(made)]
         decisions += [("accumulate_in_output", name) for name in _plain_accumulators(context)]
-    return _ahead(made, context) if device.arch == "cpu" and graph.tasks else (), tuple(decisions)
+    return tuple(decisions)
 
 
 def _tensor_bytes(context: Context, name: str) -> int:
@@ -78,15 +78,3 @@ def _plain_accumulators(context: Context) -> list[str]:
                         tile = next((t.name for t in context.graph.tiles if t.carried == loop.id), "")
                         found.append(tile)
     return [f for f in found if f]
-
-
-def _ahead(made: Candidate, context: Context) -> tuple[str, ...]:
-    """Loads of the grid body whose tile is small against L1: the next tile of the same core is fetched meanwhile."""
-    limit = context.device.memory("l1").capacity_bytes.value / 2
-    chosen = []
-    for task in context.graph.tasks:
-        if task.loop == 0 and task.kind in LOADS:
-            place = next((p for p in made.placement.places.values() if p.tile in task.writes), None)
-            if place is not None and place.layout == "direct" and 256 <= place.bytes_per_slot <= limit:
-                chosen.append(task.name)
-    return tuple(chosen) if made.grid.tiles > context.device.eu_count else ()

@@ -15,7 +15,7 @@ from threadloom.targets.cpu.compile import form_for, lower
 from threadloom.targets.cpu.emit import emit_llvm
 from threadloom.targets.cpu.host import AARCH64_NEON, X86_64_V3, X86_64_V4, CpuTarget
 from threadloom.targets.cpu.jit import compile_assembly
-from threadloom.targets.cpu.schedule import AVX2, AVX512, NEON, Target
+from threadloom.targets.cpu.schedule import AVX2, AVX512, NEON, Ahead, Target
 
 MACHINES = {
     "avx2": (AVX2, X86_64_V3, r"vfmadd\d+ps.*%ymm", r"%zmm"),
@@ -62,7 +62,7 @@ def test_attention_is_emitted(name: str):
 def test_stores_past_the_caches():
     x = np.zeros((64, 1024), np.float32)
     call = softmax.bind(x=x)
-    schedule = plain_schedule(call.kernel, {"m": 16}, nontemporal=frozenset({"out"}))
+    schedule = plain_schedule(call.kernel, {"m": 16}, nontemporal=frozenset({"out"}), prefetch=(("x", Ahead(1, 2)),))
     form = form_for(schedule, call.arrays, call.dims)
     if form.tensor("out").aligned:
         text = compile_assembly(emit_llvm(lower(schedule, form, AVX512)[1]), X86_64_V4)

@@ -65,7 +65,7 @@ def predicted(case: str, tiles: str) -> float | None:
                 made = prepare(p, context)
                 made = made if isinstance(made, Rejected) else schedule(made, greedy.schedule)
                 if not isinstance(made, Rejected):
-                    times.append(simulated_ns(made, program_of(made, "", (), ())))
+                    times.append(simulated_ns(made, program_of(made, "", ())))
     return min(times, default=None)
 
 

@@ -22,7 +22,7 @@ from threadloom.sched.ops import SProgram
 from threadloom.targets.cpu.lower.kernel import ENTRY, ArgumentWords, argument_words, lower_kernel
 from threadloom.targets.cpu.plan import KernelPlan
 from threadloom.targets.cpu.planning import plan_kernel
-from threadloom.targets.cpu.schedule import Argument, CpuSchedule, Form, Target, form_of, target_of
+from threadloom.targets.cpu.schedule import Ahead, Argument, CpuSchedule, Form, Target, form_of, target_of
 from threadloom.tile.ops import Access, AxisKind, Kernel
 
 ODD_STRIDES = slug("odd-strides", "an array's strides are no multiples of its element size, or keep u4 apart")
@@ -66,11 +66,17 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
         partition.longest_first,
         serial,
         frozenset(value for key, value in decisions if key == "nontemporal"),
-        max((int(value) for key, value in decisions if key == "prefetch_rows"), default=0),
+        tuple(_prefetch(value) for key, value in decisions if key == "prefetch"),
         frozenset(value for key, value in decisions if key == "pack"),
         frozenset(value for key, value in decisions if key == "unpacked"),
         frozenset(value for key, value in decisions if key == "share_packing" and not serial),
     )
+
+
+def _prefetch(value: str) -> tuple[str, Ahead]:
+    """The decision's text, which check_static.py has looked at: "k 1 l2"."""
+    name, distance, level = value.split()
+    return name, Ahead(int(distance), int(level.removeprefix("l")))
 
 
 def _is_serial(program: SProgram) -> bool:

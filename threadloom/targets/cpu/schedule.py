@@ -85,11 +85,19 @@ NEON = Target(16, 32, 14, 2, 16, 64 << 10, 1 << 20)
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """`distance` steps ahead into cache `level` (1 to 3)."""
+
+    distance: int
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
 class CpuSchedule:
     """`extents`: tile size of every TILE axis; `order`: grid axes, slowest first; `sequential`: grid axes that one
-    iteration walks by itself; `nontemporal`: outputs whose stores go past the caches; `prefetch_rows`: how many rows
-    ahead streaming code fetches; `unpacked`: operands of products that are read where they lie; `shared`: tensors whose
-    packed copy is made once for all tiles of the grid."""
+    iteration walks by itself; `nontemporal`: outputs whose stores go past the caches; `prefetch`: what is fetched ahead
+    (ahead.py); `packed`, `unpacked`: operands of products that are copied into panels, and that are read where they lie
+    (of others the generator decides); `shared`: tensors whose packed copy is made once for all tiles of the grid."""
 
     kernel: Kernel
     extents: tuple[tuple[str, int], ...]
@@ -99,13 +107,17 @@ class CpuSchedule:
     longest_first: bool = False
     serial: bool = False  # so little work that forking costs more than it gives
     nontemporal: frozenset[str] = frozenset()
-    prefetch_rows: int = 0
+    prefetch: tuple[tuple[str, Ahead], ...] = ()
     packed: frozenset[str] = frozenset()
     unpacked: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
 
     def extent(self, axis: str) -> int:
         return next(extent for name, extent in self.extents if name == axis)
+
+    def ahead(self, name: str) -> Ahead | None:
+        """How tensor, or product, `name` is fetched ahead."""
+        return next((ahead for key, ahead in self.prefetch if key == name), None)
 
 
 # ---------------------------------------------------------------- what is compiled in of a call's arguments

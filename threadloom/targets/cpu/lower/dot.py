@@ -29,6 +29,7 @@ from threadloom.targets.cpu.lower.padding import WORTH_STEPS
 from threadloom.targets.cpu.lower.tiles import address
 from threadloom.targets.cpu.lower.vectors import both
 from threadloom.targets.cpu.plan import Home, InPlace, Loops, Multiply
+from threadloom.targets.cpu.schedule import Ahead
 
 POINTERS_EVERY = (
     3  # rows reached from one pointer when their distance is not known: x86 adds 1, 2, 4 or 8 times a register
@@ -49,6 +50,7 @@ class MicroKernel:
     out_stride: int
     accumulate: bool | None  # None: a parameter
     fetches: tuple[tuple[int, int], ...] = ()  # (shift, level) of the address series that are fetched meanwhile
+    fetched_out: Ahead | None = None  # the block, in blocks of rows ahead, before the sum
 
     @property
     def name(self) -> str:
@@ -56,6 +58,8 @@ class MicroKernel:
         kind = self.element.kind if isinstance(self.element, Float) else f"i{self.element.bits}"
         mode = {True: "add", False: "set", None: "either"}[self.accumulate]
         ahead = "".join(f".l{level}.{shift}" for shift, level in self.fetches)
+        if self.fetched_out is not None:
+            ahead += f".out{self.fetched_out.distance}.l{self.fetched_out.level}"
         return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{ahead}"
 
 
@@ -78,8 +82,8 @@ def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
     with c.module.function(kernel.name, params, attrs=("noinline", "nounwind")) as b:
         count, rows, lanes, out, *rest = b.args
         row_stride, row_step, lane_step = (rest.pop(0) if s is None else const(I64, s) for s in strides)
-        if kernel.accumulate is not False:
-            _fetch_block(b, kernel, out)
+        if kernel.fetched_out is not None:
+            _fetch_block(b, kernel, kernel.fetched_out, out)
         adds = rest.pop(0) if kernel.accumulate is None else const(I1, bool(kernel.accumulate))
         ahead = [Fetch(*rest[2 * at : 2 * at + 2], *kind) for at, kind in enumerate(kernel.fetches)]
         block = _sum_products(b, kernel, count, rows, lanes, (row_stride, row_step, lane_step), ahead)
@@ -136,12 +140,14 @@ def multiply_add(b: Builder, x: Operand, y: Operand, z: Operand) -> Operand:
     return b.fma(x, y, z) if isinstance(element, Float) else b.add(z, b.mul(x, y))
 
 
-def _fetch_block(b: Builder, kernel: MicroKernel, out: Operand) -> None:
-    """The block is added to the tile after the loop: bring it closer before."""
+def _fetch_block(b: Builder, kernel: MicroKernel, ahead: Ahead, out: Operand) -> None:
+    """The block is added to the tile after the loop: bring it, or one after it, closer before."""
     line_elems = LINE_BYTES // size_bytes(kernel.element)
-    for row in range(kernel.rows):
+    first = ahead.distance * kernel.rows
+    for row in range(first, first + kernel.rows):
         for at in range(0, kernel.vectors * kernel.lanes, line_elems):
-            b.prefetch(b.gep(kernel.element, out, row * kernel.out_stride + at), write=True)
+            pointer = b.gep(kernel.element, out, row * kernel.out_stride + at)
+            b.prefetch(pointer, locality=4 - ahead.level, write=True)
 
 
 def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[Operand], add_old: bool) -> None:
@@ -317,10 +323,12 @@ class ProductEmitter:
                 strides.append(b.xor(c.trip.first, True))
             fetches = self.ahead.fetches(point) if rows == step.row_block else []
             strides += [operand for fetch in fetches for operand in (fetch.pointer, fetch.stride_bytes)]
+            accumulate = None if self.starts else self.accumulate
             kernel = MicroKernel(
                 self.element, rows, vectors, self.lanes, int_value(row_stride), int_value(row_step),
-                int_value(lane_step), self._out_stride(), None if self.starts else self.accumulate,
+                int_value(lane_step), self._out_stride(), accumulate,
                 tuple((fetch.shift, fetch.level) for fetch in fetches),
+                c.schedule.ahead(step.product.result.name) if accumulate is not False else None,
             )  # fmt: skip
             name = build_micro_kernel(c, kernel)
             b.call(name, [count, row_pointer, lane_pointer, address(c, self.out, point), *strides])

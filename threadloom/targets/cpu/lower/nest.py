@@ -280,14 +280,18 @@ class NestEmitter:
         return after
 
     def _fetch(self, path: Path, points: list[Point]) -> None:
-        """The same lanes at the next position of the loop around."""
+        """The same lanes at a later position of the loop around."""
         for load, around in self.fetched.get(path, ()):
+            ahead = self.c.schedule.ahead(load.tensor)
+            if ahead is None:
+                continue
             access = TensorAccess(self.evaluator, load)
             line = LINE_BYTES // size_bytes(access.element)
-            stride = access.axis_stride(around, points[0].root)
+            stride = self.c.b.mul(access.axis_stride(around, points[0].root), ahead.distance)
             for point in points:
                 if point.offset % line == 0:
-                    self.c.b.prefetch(self.c.b.gep(access.element, access.address(point), stride), locality=2)
+                    pointer = self.c.b.gep(access.element, access.address(point), stride)
+                    self.c.b.prefetch(pointer, locality=4 - ahead.level)
 
     # ------------------------------------------------------------ reductions
 

@@ -1,0 +1,134 @@
+"""Packing and prefetching on a core stand in the plan, and its text decides them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from threadloom.cli import main
+from threadloom.examples.flash_attention import flash_attention
+from threadloom.examples.matmul import matmul
+from threadloom.examples.softmax import softmax
+from threadloom.lang.bind import Call
+from threadloom.machine.cpu import host
+from threadloom.sched.check import check
+from threadloom.sched.ops import SProgram
+from threadloom.sched.search import plan
+from threadloom.sched.text import parse, print_program
+from threadloom.targets.cpu.ahead import multiplications
+from threadloom.targets.cpu.compile import cpu_schedule, form_for, lower, target_of
+from threadloom.targets.cpu.emit import emit_llvm
+from threadloom.targets.cpu.plan import InPlace
+
+RNG = np.random.default_rng(5)
+
+
+def arrays(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def product() -> Call:
+    return matmul.bind(a=arrays(512, 512), b=arrays(512, 512), bias=arrays(512))
+
+
+def attention() -> Call:
+    return flash_attention.bind(q=arrays(1, 2, 512, 64), k=arrays(1, 2, 512, 64), v=arrays(1, 2, 512, 64), scale=0.1)
+
+
+def rows() -> Call:
+    return softmax.bind(x=arrays(256, 2048))
+
+
+def planned(call: Call) -> SProgram:
+    return plan(call.kernel, call.dims, host()).best
+
+
+def edited(program: SProgram, pattern: str, text: str) -> SProgram:
+    """The plan read back from its text, in which `pattern` was replaced."""
+    changed, count = re.subn(pattern, text, print_program(program), flags=re.MULTILINE)
+    assert count
+    return parse(changed, program.graph)
+
+
+def code(program: SProgram, call: Call) -> str:
+    schedule = cpu_schedule(program)
+    return emit_llvm(lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(host()))[1])
+
+
+@pytest.mark.parametrize("make", [product, attention, rows])
+def test_without_the_decisions_nothing_is_fetched_ahead(make):
+    call = make()
+    program = planned(call)
+    assert "call void @llvm.prefetch" in code(program, call)
+    without = edited(program, r"^decide prefetch = .*\n", "")
+    assert "call void @llvm.prefetch" not in code(without, call)
+
+
+@pytest.mark.parametrize(("make", "name", "steps"), [(rows, "x", 3), (attention, "v", 2), (product, "b", 2)])
+def test_the_distance_is_the_plans(make, name, steps):
+    call = make()
+    program = planned(call)
+    further = edited(program, rf"^decide prefetch = {name} 1 l(\d)$", rf"decide prefetch = {name} {steps} l\1")
+    before, after = code(program, call), code(further, call)
+    assert before != after
+    assert before.count("call void @llvm.prefetch") == after.count("call void @llvm.prefetch")
+
+
+def test_the_cache_is_the_plans():
+    call = rows()
+    program = planned(call)
+    nearer = edited(program, r"^decide prefetch = x 1 l2$", "decide prefetch = x 1 l1")
+    assert re.search(r"prefetch.*i32 0, i32 2, i32 1", code(program, call))
+    assert not re.search(r"prefetch.*i32 0, i32 2, i32 1", code(nearer, call))
+
+
+@pytest.mark.parametrize("make", [product, attention])
+def test_what_the_plan_says_of_operands_is_what_the_code_does(make):
+    call = make()
+    program = planned(call)
+    schedule = cpu_schedule(program)
+    made, _ = lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(host()))
+    sources = {}
+    for step in multiplications(made):
+        sources[step.lanes_value.name] = isinstance(step.lanes_operand, InPlace)
+        sources[step.rows_value.name] = isinstance(step.rows_operand, InPlace)
+    said = {value: key == "unpacked" for key, value in program.decisions if key in ("pack", "unpacked")}
+    assert said and all(sources[value] is in_place for value, in_place in said.items())
+    shared = {value for key, value in program.decisions if key == "share_packing"}
+    assert shared == {step.pack.value.name for step in made.shared}
+    panels = {b.tile for b in program.buffers if b.layout.startswith("panel")}
+    assert not panels & {value for value, in_place in said.items() if in_place}
+
+
+def test_an_operand_is_packed_where_the_plan_says_so():
+    call = attention()
+    program = planned(call)
+    packed = edited(program, r"^decide unpacked = ([kv])$", r"decide pack = \1")
+    schedule = cpu_schedule(packed)
+    made, _ = lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(host()))
+    assert not any(isinstance(step.lanes_operand, InPlace) for step in multiplications(made))
+    assert not any(isinstance(step.rows_operand, InPlace) for step in multiplications(made))
+
+
+def test_edited_choices_run_and_agree(tmp_path: Path, capsys):
+    small = ("flash_attention", "--shape", "B=1,H=2,HKV=2,SQ=512,SK=512,D=64")
+    assert main(["dump", *small, "--to", str(tmp_path)]) == 0
+    file = tmp_path / "03-sched.sprog"
+    text = file.read_text()
+    changed = re.sub(r"prefetch = (\S+) 1 l1", r"prefetch = \1 4 l3", text.replace("unpacked = k", "pack = k"))
+    assert changed != text
+    file.write_text(changed)
+    assert main(["run", *small, "--from", str(file), "--repeat", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("decision", "slug"),
+    [("prefetch = b soon l2", "bad-decision"), ("prefetch = b 1 l9", "bad-decision"), ("pakc = b", "unknown-decision")],
+)
+def test_a_decision_that_says_nothing_is_refused(decision, slug):
+    program = planned(product())
+    wrong = edited(program, r"^decide pack = b$", f"decide {decision}")
+    assert [finding.slug for finding in check(wrong, host())] == [slug]
