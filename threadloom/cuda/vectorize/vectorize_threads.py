@@ -6,6 +6,8 @@
     if (%full * 16 < %nx) { the same for one more vector, under the mask %x0 + lane < %nx }
 
 Where the loop reads nothing that it writes, the last vector ends with the row instead, and some threads run twice.
+With mask registers (AVX-512), a row that never has more threads than a vector lanes (16 of a block of 16 x 16) is one
+vector under a mask, without a loop: hotspot's rows of 14 and 12 then take half the instructions.
 
 LLVM's loop vectoriser takes innermost loops only and runs all paths of a branch; CUDA kernels have loops inside the
 loop over threads, and branches that few threads take. Here inner loops stay loops over vectors, branches that no lane
@@ -25,8 +27,9 @@ from threadloom.cuda.lower.effects import Kind, Memory, is_pure, may_alias
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.vectorize.cost import estimate
 from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branches
+from threadloom.cuda.vectorize.extents import most_threads
 from threadloom.cuda.vectorize.lanes import Steps
-from threadloom.cuda.vectorize.leaves import goes_one_by_one
+from threadloom.cuda.vectorize.leaves import goes_one_by_one, has_mask_registers
 from threadloom.cuda.vectorize.shapes import Shapes, scalar_element
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import (
@@ -81,6 +84,7 @@ class VectorizeThreads:
         """The module with the loops of `function` vectorised, and how many operations these had."""
         editor, memory = Editor(function, module), Memory(function, module)
         params = frozenset(param.value.name for param in function.params)
+        definitions = {op.result.name: op for op in walk(function.body.ops) if isinstance(op, Leaf) and op.result}
         spent = 0
 
         def change(op: Op) -> list[Op] | None:
@@ -95,6 +99,9 @@ class VectorizeThreads:
                 decline("loop over threads not vectorised here", reason, op.loc)
                 return None
             spent += size
+            most = most_threads(op, definitions) if has_mask_registers() else None
+            if most is not None and most <= self._width():
+                return _one_vector(op, shapes, memory, editor, self._width())
             whole = size > self.two_versions_ops
             return _vectorized(op, shapes, memory, editor, self.width or _best_width(op, shapes), whole)
 
@@ -312,6 +319,23 @@ def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, wi
             with editor.if_(editor.icmp("slt", full, chunks, "some.left")):
                 editor.ops.append(loop(full, chunks, True))
     return [*front, *ops]
+
+
+def _one_vector(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int) -> list[Op]:
+    """A vector a row, under a mask but where all its lanes are threads; none where there is no thread, since what lanes
+    share is not masked."""
+    lower, upper = op.lowers[-1], op.uppers[-1]
+    zero, one = const(lower.type, 0), const(lower.type, 1)
+    with editor.collect() as ops:
+        threads = editor.sub(upper, lower)
+        known = int_value(threads)
+        row = _lanes(op, shapes, memory, editor, width, zero, one, known != width, False)
+        if known is not None:
+            editor.ops.extend([row] if known > 0 else [])
+        else:
+            with editor.if_(editor.icmp("sgt", threads, 0, "some.thread")):
+                editor.ops.append(row)
+    return ops
 
 
 def _repeatable(op: Parallel, shapes: Shapes, memory: Memory) -> bool:
