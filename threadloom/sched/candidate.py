@@ -118,7 +118,7 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
     parallel = frozenset(a for a in grid_axes(graph) if a not in partition.sequential)
     costs = Costs(graph, placement, sizes, device, tiles, context.measured, parallel)
     problems = {loop.id: build(loop.id, graph, placement, costs, spaces[loop.id]) for loop in graph.loops}
-    ahead = _loaded_ahead(graph, placement, tiles) if device.arch != "cpu" else frozenset()
+    ahead = _loaded_ahead(graph, placement, tiles, partition) if device.arch != "cpu" else frozenset()
     if ahead:
         spaces = free_spaces(graph, placement, device, tiles, ahead)
         roomy = {loop: replace(problem, spaces=spaces[loop]) for loop, problem in problems.items()}
@@ -184,9 +184,11 @@ def _loosely_kept(placement: Placement, graph: TaskGraph, tiles: TileMap) -> str
     return None
 
 
-def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap) -> frozenset[str]:
-    """Tiles that the copy engine loads beside an inner loop: with two slots, the next tile's load need not wait."""
+def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap, partition: Partition) -> frozenset[str]:
+    """Tiles that the copy engine loads beside an inner loop: with two slots, the next tile's load need not wait. What
+    stays for a whole walk along an axis comes so seldom that its room is better used inside."""
     outer = {loop.id for loop in graph.loops if loop.id == 0 or inner_loops(loop)}
+    outer -= {0} if partition.sequential else set()
     return frozenset(
         p.tile
         for p in placement.places.values()

@@ -38,6 +38,7 @@ from threadloom.sched.cut_late_inputs import cut_late_inputs
 from threadloom.sched.cut_late_outputs import cut_late_outputs
 from threadloom.sched.drop_copies import drop_copies
 from threadloom.sched.fold import Modulo, serial
+from threadloom.sched.fold_multiple import fold_multiple
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.own_indices import own_indices
@@ -266,6 +267,8 @@ def graphs_of(kernel: Kernel | TaskGraph, granularity: str | None, device: Devic
     from threadloom.task.build import GRANULARITIES, build_task_graph
 
     names = (granularity,) if granularity else GRANULARITIES[:1] if device.arch == "cpu" else GRANULARITIES
+    if device.arch != "cpu" and copy_engine(device) is not None:
+        kernel = fold_multiple(kernel)  # a core's caches keep what comes twice
     made = {}
     for name in names:
         graph = prepare_graph(build_task_graph(kernel, name), device)

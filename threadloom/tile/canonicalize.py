@@ -57,7 +57,7 @@ def canonicalize(kernel: Kernel) -> Kernel:
         body = _remove_dead(body)
         if body == before:
             break
-    return replace(kernel, body=_separate_carries(body, _Fresh(kernel)), axes=_used_axes(kernel, body))
+    return replace(kernel, body=_separate_carries(body, Fresh(kernel)), axes=_used_axes(kernel, body))
 
 
 def _used_axes(kernel: Kernel, body: Block) -> tuple[Axis, ...]:
@@ -293,7 +293,7 @@ def _live_stream(op: Stream, needed: set[str]) -> Stream:
 # ---------------------------------------------------------------- carried values have places of their own
 
 
-class _Fresh:
+class Fresh:
     """Names for new values that clash with none of the kernel's."""
 
     def __init__(self, kernel: Kernel):
@@ -308,7 +308,7 @@ class _Fresh:
         return Value(f"{stem}.{count}", value.type)
 
 
-def _separate_carries(block: Block, fresh: _Fresh) -> Block:
+def _separate_carries(block: Block, fresh: Fresh) -> Block:
     """Give each carried value an initial value that nothing else reads and a next value made in the body."""
     uses: dict[str, int] = {}
     for op in walk(block):
@@ -317,7 +317,7 @@ def _separate_carries(block: Block, fresh: _Fresh) -> Block:
     return _separate(block, uses, fresh, frozenset())
 
 
-def _separate(block: Block, uses: Mapping[str, int], fresh: _Fresh, args: frozenset[str]) -> Block:
+def _separate(block: Block, uses: Mapping[str, int], fresh: Fresh, args: frozenset[str]) -> Block:
     """`args` are those of the streams around: a value may be carried on from an outer stream to an inner one."""
     made = {r.name: op for op in block.ops for r in results(op)}
     kept: list[Op] = []
@@ -338,7 +338,7 @@ def _separate(block: Block, uses: Mapping[str, int], fresh: _Fresh, args: frozen
     return Block(tuple(kept))
 
 
-def _own_nexts(op: Stream, fresh: _Fresh) -> Block:
+def _own_nexts(op: Stream, fresh: Fresh) -> Block:
     *rest, last = op.body.ops
     made = {r.name for inner in rest for r in results(inner)}
     values: list[Value] = []

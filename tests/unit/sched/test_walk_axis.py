@@ -141,8 +141,8 @@ def test_the_walked_axis_loads_less():
     """What is kept is loaded once for all indices of a tile."""
     program = planned("chunk_scan")
     runs = loop_runs(program.graph, Trips({0: (2,), 1: (3, 1), 2: (3,), 3: (7,)}))
-    loads = {t.name: runs[t.loop].total for t in program.graph.tasks if t.name in ("load_cb", "load_x_2")}
-    assert loads == {"load_cb": 4, "load_x_2": 12}
+    loads = {t.name: runs[t.loop].total for t in program.graph.tasks if t.name in ("load_cb", "load_x")}
+    assert loads == {"load_cb": 4, "load_x": 12}
 
 
 @pytest.mark.slow

@@ -20,12 +20,13 @@ from threadloom.targets.cuda.registers import Scope
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands
 
-_ORDER = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_ORDER = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=="}
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """`result` is `source` with `fill` where `condition` has the truth value `fills`. `chain`: operations by result."""
+    """`result` is `source` with `fill` (or, if it `adds`, `source` + `fill`) where `condition` has the truth value
+    `fills`. `chain`: operations by result."""
 
     result: tile.Value
     source: tile.Value
@@ -33,6 +34,11 @@ class Mask:
     condition: tile.Map
     fills: bool
     chain: tuple[tuple[str, tile.Op], ...]
+    adds: bool = False
+
+    def applied(self, element: str, fill: str) -> str:
+        """C expression of an element that the mask changes."""
+        return f"{element} + {fill}" if self.adds else fill
 
 
 def find_masks(ops: tuple[tile.Op, ...], kept: frozenset[str], dying: frozenset[str]) -> tuple[tile.Op | Mask, ...]:
@@ -69,6 +75,8 @@ def find_masks(ops: tuple[tile.Op, ...], kept: frozenset[str], dying: frozenset[
 
 
 def _mask_of(op: tile.Op, made: dict[str, tile.Op]) -> Mask | None:
+    if isinstance(op, tile.Map) and op.fn == "add":
+        return _adding(op, made)
     if not isinstance(op, tile.Map) or op.fn != "where" or not op.result.type.axes:
         return None
     cond, yes, no = op.args
@@ -79,10 +87,28 @@ def _mask_of(op: tile.Op, made: dict[str, tile.Op]) -> Mask | None:
     if not _positional(cond, made, chain) or not any(isinstance(o, tile.Index) for o in chain.values()):
         return None
     whole = set(op.result.type.axes)
-    if not no.type.axes and set(yes.type.axes) == whole:
+    equal = any(isinstance(o, tile.Map) and o.fn == "eq" for o in chain.values())  # hardly ever holds for a whole tile
+    if not no.type.axes and set(yes.type.axes) == whole and not equal:
         return Mask(op.result, yes, no, condition, False, tuple(chain.items()))
     if not yes.type.axes and set(no.type.axes) == whole:
         return Mask(op.result, no, yes, condition, True, tuple(chain.items()))
+    return None
+
+
+def _adding(op: tile.Map, made: dict[str, tile.Op]) -> Mask | None:
+    """source + where(condition, scalar, 0), in f32."""
+    for source, term in (op.args, op.args[::-1]):
+        where = made.get(term.name)
+        if not isinstance(where, tile.Map) or where.fn != "where" or op.result.type.dtype.name != "f32":
+            continue
+        condition, (fill, rest) = made.get(where.args[0].name), where.args[1:]
+        nothing = made.get(rest.name)
+        chain: dict[str, tile.Op] = {}
+        placed = isinstance(condition, tile.Map) and _positional(where.args[0], made, chain)
+        zero = isinstance(nothing, tile.Const) and nothing.number == 0
+        whole = set(source.type.axes) == set(op.result.type.axes)
+        if placed and zero and whole and not fill.type.axes and any(isinstance(o, tile.Index) for o in chain.values()):
+            return Mask(op.result, source, fill, condition, True, (*chain.items(), (term.name, where)), True)
     return None
 
 
@@ -125,7 +151,7 @@ def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
             test = element if mask.fills else f"!{element}"
-            w.line(f"if ({test}) {held.name}[i] = {fill};")
+            w.line(f"if ({test}) {held.name}[i] = {mask.applied(f'{held.name}[i]', fill)};")
 
 
 def always_whole(scope: Scope, mask: Mask, layout: Layout) -> str:
@@ -155,7 +181,8 @@ def masked(scope: Scope, mask: Mask, layout: Layout, element: str, register: str
     if always and scope.assumes(always):
         return element
     test, fill = _text(mask.condition.result, chain, scope, layout, register), scope.registers[mask.fill.name].name
-    return f"{test} ? {fill} : {element}" if mask.fills else f"{test} ? {element} : {fill}"
+    changed = mask.applied(element, fill)
+    return f"{test} ? {changed} : {element}" if mask.fills else f"{test} ? {element} : {changed}"
 
 
 def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: Layout, register: str = "i") -> str:
@@ -252,8 +279,10 @@ def _always(
     if op.fn not in _ORDER:
         return ""
     a, b = (_range(x, chain, scope, layout, part) for x in op.args)
-    if a is None or b is None:
+    if a is None or b is None or (op.fn == "eq" and wanted):
         return ""
+    if op.fn == "eq":
+        return f"({a[1]} < {b[0]} || {a[0]} > {b[1]})"
     below = op.fn in ("lt", "le")
     if wanted:
         return f"{a[1]} {_ORDER[op.fn]} {b[0]}" if below else f"{a[0]} {_ORDER[op.fn]} {b[1]}"
