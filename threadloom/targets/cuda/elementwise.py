@@ -37,7 +37,6 @@ from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared_access import (
     MATRICES,
     emit_matrices,
-    emit_packed,
     emit_piece,
     emit_read_shared,
     in_matrices,
@@ -45,7 +44,6 @@ from threadloom.targets.cuda.shared_access import (
 from threadloom.tile import ops as tile
 
 WORTH_PIECES = 16  # registers from which on an operand in shared memory is fetched piece by piece
-MOST_EARLY = 64  # elements of a thread, two to a register, that are fetched before they are needed
 NEAR_ONE = ("f16", "f8e4m3", "f8e5m2", "i8", "u8")  # types of small range
 WORTH_REUSE = 8  # registers of an array from which on it is written over instead of declaring another
 
@@ -131,7 +129,6 @@ def _flush_matched(
     if not splits:
         _versions(scope, layout, group, layouts, needed, inside)
         return
-    early = _fetch_early(scope, group, layout)
     shared = {v.name for one in splits for v in one.of_b} if spread is not None else set()
     for v in (v for one in splits for v in one.vectors if v.name not in shared):
         bring(scope, v)
@@ -148,24 +145,7 @@ def _flush_matched(
         if read:
             w.line("fence_to_async();  // what was read here has left shared memory, as it has for the exchange above")
     scope.consumed |= read
-    scope.registers = {name: held for name, held in outside.items() if name not in early}
-
-
-def _fetch_early(scope: Scope, group: list[Elementwise], layout: Layout) -> set[str]:
-    """Fetch what matrices of the group's elements bring before the factors are made: it comes meanwhile, and once for
-    all versions of the loop. Returns the values."""
-    wanted = {v.name: v for op in group for v in operands(op)}
-    found = set()
-    for name in wanted:
-        lies = scope.in_shared.get(name)
-        whole = lies is not None and lies.layout.of(Source.REGISTER) == layout.of(Source.REGISTER)
-        fits = whole and layout.registers <= MOST_EARLY and in_matrices(scope, lies.tile, lies.layout)
-        if name not in scope.registers and fits and layout.registers % MATRICES == 0:
-            held = Registers(scope.fresh(f"{name}_packed"), lies.tile.dtype, lies.layout, packed=True)
-            emit_packed(scope, lies.tile, held, lies.slot)
-            scope.registers[name] = held
-            found.add(name)
-    return found
+    scope.registers = outside
 
 
 def _exchanged(

@@ -84,25 +84,8 @@ def in_matrices(scope: Scope, shared: SharedTile, layout: Layout) -> bool:
     )
 
 
-def emit_packed(scope: Scope, shared: SharedTile, held: Registers, slot: str) -> None:
-    """Fill packed `held` with all its elements, where `in_matrices`."""
-    w = scope.writer
-    w.line(f"u32 {held.name}[{held.layout.registers // 2}];")
-    w.line("#pragma unroll")
-    with w.block(f"for (int p = 0; p < {held.layout.registers}; p += {MATRICES})"):
-        at = _matrices_address(scope, shared, held.layout, slot, "(p)", "piece")
-        w.line(f"load_matrices({held.name} + p / 2, {at});")
-
-
 def emit_matrices(scope: Scope, shared: SharedTile, layout: Layout, slot: str, register: str, name: str) -> None:
     """Declare `name` and fetch the elements of registers `register` .. + MATRICES, where `in_matrices`."""
-    at = _matrices_address(scope, shared, layout, slot, register, name)
-    scope.writer.line(f"{c.memory_type(shared.dtype)} {name}[{MATRICES}];")
-    scope.writer.line(f"read_matrices({name}, {at});")
-
-
-def _matrices_address(scope: Scope, shared: SharedTile, layout: Layout, slot: str, register: str, name: str) -> str:
-    """C expression: where this lane's row of the four matrices begins."""
     own = Layout(
         tuple(d for d in layout.digits if d.source is not Source.LANE)
     )  # what lanes add is another matter here
@@ -114,7 +97,8 @@ def _matrices_address(scope: Scope, shared: SharedTile, layout: Layout, slot: st
         place *= extent
     column = f"{_position(own, shared.column_axis, scope, register)} + lane / 16 * 8"
     w.line(f"const u32 {name}_row = {' + '.join(terms)}, {name}_column = {column};")
-    return address(shared, slot, f"{name}_row", f"{name}_column")
+    w.line(f"{c.memory_type(shared.dtype)} {name}[{MATRICES}];")
+    w.line(f"read_matrices({name}, {address(shared, slot, f'{name}_row', f'{name}_column')});")
 
 
 def _where(scope: Scope, shared: SharedTile, layout: Layout, register: str, name: str) -> list[str]:
