@@ -3,7 +3,8 @@
 For each slot, the contents that it holds one after the other are known from the reference order. Content c (written by
 one task instance, perhaps in parts by several roles) is right for its readers under every completion order if
 every write of c is complete before each read of c starts, and everything that touches c is complete before a write of
-the next content starts. Reads last until their task completes: a matrix unit reading shared memory, a bulk store.
+the next content starts. Reads last until their task completes: a matrix unit reading shared memory, a bulk store. A
+read in one branch of a condition does not meet a write in the other: the next write that can run with it counts.
 
 Two tasks of one role on one MMA_GROUP unit that both write the same slot are ordered by the unit itself.
 """
@@ -72,6 +73,11 @@ class DataChecker:
         for run in order.runs:
             self.issuers[run.step.eu, run.who].append(run)
         self.fences: dict[tuple[int, str, str], list[int]] = defaultdict(list)
+        makers = {value: task for task in program.graph.tasks for value in task.writes}
+        self.guards: dict[str, list[tuple[str, int, bool]]] = defaultdict(list)  # condition, its loop, what is wanted
+        for guard in program.graph.guards:
+            if guard.cond in makers:
+                self.guards[guard.task].append((guard.cond, makers[guard.cond].loop, guard.wanted))
         for node, step in order.fences:
             if isinstance(step.instr, Fence) and (step.instr.before, step.instr.after) == ("generic", "async"):
                 self.fences[step.eu, step.role, step.instr.buffer].append(node)
@@ -140,13 +146,23 @@ class DataChecker:
             readers = [a for a in contents[content] if not a.writes]
             for reader in readers:
                 self._check_read(writers, reader, content)
-            if at + 1 < len(ordered):
-                following = [a for a in contents[ordered[at + 1]] if a.writes]
-                for write in following:
-                    for access in contents[content]:
-                        if access.meets(write):
+            for access in contents[content]:
+                for later in ordered[at + 1 :]:
+                    if access.writes or not self._exclusive(access.run.who, later):
+                        for write in (a for a in contents[later] if a.writes and access.meets(a)):
                             self._check_overwrite(access, write)
+                        break  # writes come one after the other, so what follows is later still
             self._check_duplicates(writers)
+
+    def _exclusive(self, a: TaskInstance, b: TaskInstance) -> bool:
+        """Whether the two stand in opposite branches of one condition and see the same value of it, so that only one
+        of them runs."""
+        for cond, loop, wanted in self.guards.get(a.task, ()):
+            if (cond, loop, not wanted) in self.guards.get(b.task, ()):
+                instance = self.reference.instance_in(loop, a)
+                if instance is not None and instance == self.reference.instance_in(loop, b):
+                    return True
+        return False
 
     def _check_read(self, writers: list[Access], reader: Access, content: TaskInstance) -> None:
         meeting = [w for w in writers if w.meets(reader)]

@@ -4,8 +4,8 @@
     after:   if mask: acc' = acc + dot(a, b)
 
 A condition in the language writes in both branches; in place the other branch has nothing to do, and waiting for the
-product before a copy that changes nothing would stall the pipeline. What an inner loop begins with stays: without the
-copy nothing would make that value. Needs: a task graph. Source: ours.
+product before a copy that changes nothing would stall the pipeline. What an inner loop begins with stays where nothing
+else makes that value: no loop ends with it. Needs: a task graph. Source: ours.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from threadloom.tile.ops import Cast
 def drop_copies(graph: TaskGraph) -> TaskGraph:
     tiles = TileMap(graph)
     begins = {init.name for loop in graph.loops for init, *_ in loop.carried}
+    begins -= {result.name for loop in graph.loops for *_, result in loop.carried}
     gone = {t.name for t in graph.tasks if _is_copy_onto_itself(t, tiles) and not begins & set(t.writes)}
     if not gone:
         return graph

@@ -212,12 +212,14 @@ def updates_after(edge: Edge, graph: TaskGraph, tile_map: TileMap) -> list[tuple
     if edge.src not in order:
         return []
     at = order.index(edge.src)
-    for step in range(1, len(order) + 1):
-        following = order[(at + step) % len(order)]
-        wraps = at + step >= len(order)
-        if wraps or not exclusive(edge.src, following, graph):
-            distance = (1 if wraps else 0) - edge.distance
-            return [(edge.dst, following, distance)] if edge.dst != following else []
+    for step in range(1, 2 * len(order) + 1):
+        wraps, place = divmod(at + step, len(order))
+        following, distance = order[place], wraps - edge.distance
+        if wraps == 0 and exclusive(edge.src, following, graph):
+            continue
+        if distance == 0 and exclusive(edge.dst, following, graph):
+            continue  # it does not run where the reader does
+        return [(edge.dst, following, distance)] if edge.dst != following else []
     return []
 
 

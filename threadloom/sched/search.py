@@ -47,6 +47,7 @@ from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
 from threadloom.sched.placement import copy_engine
 from threadloom.sched.rank import simulated_ns, worth_simulating
+from threadloom.sched.read_first import read_first
 from threadloom.sched.share_scalars import share_scalars
 from threadloom.sched.sizes import BoundScalars, axis_extents
 from threadloom.sched.spread_stores import spread_stores
@@ -327,9 +328,9 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
         graph = add_apart(graph)
     graph = drop_copies(graph)  # before sharing places: a copy reads the place
     graph = coalesce_accumulators(graph)
-    if device is not None and device.arch == "cpu":
-        return graph  # its generator gives every vector result a place of its own
-    return coalesce_in_place(graph)
+    if device is None or device.arch != "cpu":
+        graph = coalesce_in_place(graph)  # the generator for cores gives every vector result a place of its own
+    return read_first(graph)
 
 
 def context_of(

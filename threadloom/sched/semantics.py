@@ -11,6 +11,7 @@ The checker and the simulator stand on it; it shares no code with the policies t
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -361,6 +362,17 @@ class Reference:
         self._kept: dict[int, list[dict[str, TaskInstance]]] = {n: [] for n in program.graph.kept_loops()}
         if self.runs[0].counts:
             self._run(0, 0)
+
+    def instance_in(self, loop: int, who: TaskInstance) -> int | None:
+        """The running instance of `loop` in which `who` runs; None where its sTask does not stand in that loop."""
+        at, instance = self._tasks[who.task].loop, who.instance
+        while at != loop:
+            parent = self._loops[at].parent
+            if parent is None:
+                return None
+            instance = bisect_right(self.runs[at].starts, instance) - 1  # its run; empty runs come before
+            at = parent
+        return instance
 
     def _run(self, loop_id: int, run: int) -> None:
         loop = self._loops[loop_id]
