@@ -44,8 +44,9 @@ def launch_effects(kernel: Function, raised: Module, lowered: Module, stub: Stub
     if reason := _seen_from_outside(kernel, raised) or _has_aftermath(kernel.name, lowered):
         return reason
     touched: dict[str, tuple[bool, bool]] = {}
-    own = own_elements(kernel, raised) if even_blocks(_versions(kernel.name, lowered)) else {}
-    for access in Memory(kernel, raised).accesses(kernel.body.ops if kernel.body else ()):
+    memory = Memory(kernel, raised)
+    own = own_elements(kernel, memory) if even_blocks(_versions(kernel.name, lowered)) else {}
+    for access in memory.accesses(kernel.body.ops if kernel.body else ()):
         for root in access.roots:
             if root.kind in (RootKind.PARAM, RootKind.NOALIAS):
                 reads, writes = touched.get(root.name, (False, False))

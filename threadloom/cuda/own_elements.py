@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from threadloom.cuda.kernel import BLOCK, BLOCK_INDEX, THREAD_INDEX
 from threadloom.cuda.lower.effects import Access, Memory
 from threadloom.cuda.optimize.affine import Arithmetic
-from threadloom.par.ops import Function, Level, Module, Parallel, Value
+from threadloom.par.ops import Function, Level, Parallel, Value
 from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import walk
 
@@ -39,10 +39,10 @@ class Own:
 ANYWHERE = Own(0)
 
 
-def own_elements(kernel: Function, raised: Module) -> dict[str, Own]:
-    """The pointer parameters of `kernel` (as raised) that lead to each thread's own elements only."""
+def own_elements(kernel: Function, memory: Memory) -> dict[str, Own]:
+    """The pointer parameters of `kernel` (as raised, with its memory) that lead to each thread's own elements only."""
     ops = kernel.body.ops if kernel.body else ()
-    arithmetic, memory = Arithmetic(ops), Memory(kernel, raised)
+    arithmetic = Arithmetic(ops)
     found: dict[str, set[Own | None]] = {}
     for access in memory.accesses(ops):
         own = _own(access, arithmetic)

@@ -6,6 +6,7 @@ import pytest
 
 from threadloom.cuda.host_stubs import ParamSource, Stub
 from threadloom.cuda.launch_effects import PointerEffect, launch_effects
+from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.own_elements import Own, own_elements
 from threadloom.par.ops import I32, PTR
@@ -92,7 +93,7 @@ define exported void @k(ptr %x, ptr %y, i32 %n, GEOMETRY) {
 
 def _own(extent: str = "%block.x", extra: str = "") -> dict[str, Own]:
     module = parse(OWN.replace("GEOMETRY", GEOMETRY).replace("EXTENT", extent).replace("EXTRA", extra), "k.par")
-    return own_elements(module.functions[0], module)
+    return own_elements(module.functions[0], Memory(module.functions[0], module))
 
 
 def test_elements_of_each_thread_alone() -> None:

@@ -77,5 +77,9 @@ class Editor(Builder):
 def _all_values(function: Function) -> Iterator[Value]:
     yield from (param.value for param in function.params)
     for op in walk(function.body.ops if function.body else ()):
+        if type(op) is Leaf:  # most are
+            if op.result is not None:
+                yield op.result
+            continue
         yield from results(op)
         yield from arguments(op)

@@ -61,6 +61,9 @@ class Root:
     name: str = ""
     escaped: bool = False  # an alloca whose address was stored or passed on
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # sets of roots are made at every pointer; the others hardly tell more
+
 
 UNKNOWN = Root(RootKind.UNKNOWN)
 
@@ -158,7 +161,7 @@ class Memory:
         changed = False
         for op in ops:
             if type(op) is Leaf:  # most are
-                if op.result is not None and _holds_pointer(op.result.type):
+                if op.result is not None and type(op.result.type) is Ptr:
                     changed |= self._add(op.result, self._leaf_roots(op))
                 continue
             match op:
@@ -211,7 +214,7 @@ class Memory:
     def accesses(self, ops: Iterable[Op]) -> Iterator[Access]:
         """Every access in `ops` and their regions."""
         for op in walk(ops):
-            if isinstance(op, Leaf):
+            if type(op) is Leaf and op.opcode in _ACCESSING:
                 yield from self._leaf_accesses(op)
 
     def _leaf_accesses(self, op: Leaf) -> Iterator[Access]:
@@ -249,6 +252,9 @@ class Memory:
             yield Access(kind, reached | everything, None, None, op)
 
 
+_ACCESSING = {"load", "store", "atomicrmw", "cmpxchg", "call"}  # what _leaf_accesses knows
+
+
 def orders_memory(op: Op) -> bool:
     """An atomic or a fence: what other threads did before it may be seen behind it."""
     return isinstance(op, Leaf) and (op.opcode in ("fence", "atomicrmw", "cmpxchg") or bool(op.attrs.ordering))
@@ -265,11 +271,14 @@ def _holds_pointer(type_: Type) -> bool:
     return isinstance(type_, Ptr)
 
 
+_KEEP_POINTERS = {"store", "atomicrmw", "cmpxchg", "call", "ptrtoint", "insertvalue", "insertelement"}
+
+
 def _escaping_names(ops: Iterable[Op]) -> set[str]:
     """Names of pointers that are stored, passed to a call or made an integer (by value, not as an address)."""
     names: set[str] = set()
     for op in walk(ops):
-        if not isinstance(op, Leaf):
+        if type(op) is not Leaf or op.opcode not in _KEEP_POINTERS:
             continue
         match op.opcode:
             case "store":
@@ -278,9 +287,7 @@ def _escaping_names(ops: Iterable[Op]) -> set[str]:
                 kept = op.operands[1:]
             case "call":
                 kept = () if op.attrs.callee.startswith("llvm.") else op.operands
-            case "ptrtoint" | "insertvalue" | "insertelement":
-                kept = op.operands
             case _:
-                kept = ()
+                kept = op.operands
         names.update(operand.name for operand in kept if isinstance(operand, Value) and operand.type == PTR)
     return names

@@ -20,20 +20,23 @@ def collective_scope(op: Op) -> str:
 
 def is_meeting(op: Op, level: Level) -> bool:
     """All work-items of `level` meet at `op` itself."""
-    match op:
-        case Barrier(scope=scope):
-            return scope is level
-        case Leaf():
-            return level is Level.THREADS and op.attrs.callee == GRID_SYNC
-    return False
+    if type(op) is Leaf:
+        return level is Level.THREADS and op.attrs.callee == GRID_SYNC
+    return isinstance(op, Barrier) and op.scope is level
 
 
 def contains_meeting(op: Op, level: Level) -> bool:
     """`op` is a meeting point or an If, For or While with one inside."""
-    if isinstance(op, For | While | If):
+    if type(op) is not Leaf and isinstance(op, For | While | If):
         return any(has_meeting(region.ops, level) for region in regions(op))
     return is_meeting(op, level)
 
 
 def has_meeting(ops: Iterable[Op], level: Level) -> bool:
-    return any(contains_meeting(op, level) for op in ops)
+    for op in ops:
+        if type(op) is Leaf:  # most are: without a call each
+            if level is Level.THREADS and op.attrs.callee == GRID_SYNC:
+                return True
+        elif contains_meeting(op, level):
+            return True
+    return False
