@@ -117,6 +117,29 @@ template <class F> static void with_storage(F f) {
   CUDA(cudaFree(storage));
 }
 
+/* Segments of all sizes, one of them empty, and elements outside of all, which stay. */
+static void check_segments() {
+  const int n = 50, segments = 4, begins[] = {0, 7, 20, 20}, ends[] = {7, 20, 20, 45};
+  std::vector<int> keys(n), places(n);
+  for (int i = 0; i < n; ++i) keys[i] = i * 37 % 11 - 5, places[i] = i;
+  for (bool down : {false, true}) {
+    int *in = to_device(keys), *out = to_device(keys), *values = to_device(places), *moved = to_device(places);
+    int *first = to_device(std::vector<int>(begins, begins + segments)), *last = to_device(std::vector<int>(ends, ends + segments));
+    with_storage([&](void* s, size_t& b) {
+      return down ? cub::DeviceSegmentedSort::StableSortPairsDescending(s, b, in, out, values, moved, n, segments, first, last)
+                  : cub::DeviceSegmentedRadixSort::SortPairs(s, b, in, out, values, moved, n, segments, first, last);
+    });
+    std::vector<int> order = places;
+    for (int s = 0; s < segments; ++s)
+      std::stable_sort(order.begin() + begins[s], order.begin() + ends[s], [&](int a, int b) { return down ? keys[b] < keys[a] : keys[a] < keys[b]; });
+    auto found = to_host(out, n), from = to_host(moved, n);
+    for (int i = 0; i < n; ++i) EXPECT(from[i] == order[i] && found[i] == keys[order[i]], "segment's element %d: %d from %d", i, found[i], from[i]);
+    cub::DoubleBuffer<int> buffer(in, out);
+    with_storage([&](void* s, size_t& b) { return cub::DeviceSegmentedSort::SortKeys(s, b, buffer, n, segments, first, first + 1); });
+    EXPECT(buffer.Current() == out && std::is_sorted(out + 7, out + 20), "a double buffer");
+  }
+}
+
 static void check_device_wide() {
   const int n = 1000;
   std::vector<int> in(n);
@@ -198,6 +221,7 @@ int main() {
   check_counting();
   check_collectives();
   check_neighbours();
+  check_segments();
   check_device_wide();
   return wrong != 0;
 }

@@ -10,6 +10,7 @@
 #include <thrust/partition.h>
 #include <thrust/set_operations.h>
 #include <thrust/shuffle.h>
+#include <thrust/sort.h>
 #include <thrust/transform_scan.h>
 #include <thrust/unique.h>
 
@@ -97,6 +98,23 @@ template <class V> static void check_iterators() {
   EXPECT(in_place < 20 && many[0] == 0 && many[999] == 999, "shuffle leaves %d in place", in_place);
 }
 
+struct BySecond {
+  template <class Tuple> __host__ __device__ bool operator()(const Tuple& a, const Tuple& b) const { return thrust::get<1>(a) < thrust::get<1>(b); }
+};
+/* Ranges side by side are sorted as tuples, in place, or by other keys. */
+template <class V> static void check_zipped_sort() {
+  V a = std::vector<int>{5, 3, 9, 3, 1}, b = std::vector<int>{1, 8, 2, 0, 4}, keys = std::vector<int>{2, 1, 5, 4, 3};
+  auto both = thrust::make_zip_iterator(thrust::make_tuple(a.begin(), b.begin()));
+  thrust::sort(both, both + 5);
+  EXPECT(is(a, 5, {1, 3, 3, 5, 9}) && is(b, 5, {4, 0, 8, 1, 2}), "sorted tuples");
+  thrust::stable_sort(both, both + 5, BySecond());
+  EXPECT(is(a, 5, {3, 5, 9, 1, 3}) && is(b, 5, {0, 1, 2, 4, 8}), "by the second");
+  thrust::sort_by_key(keys.begin(), keys.end(), both);
+  EXPECT(is(a, 5, {5, 3, 3, 1, 9}) && is(b, 5, {1, 0, 8, 4, 2}), "tuples by other keys");
+  thrust::sort_by_key(both, both + 5, keys.begin());
+  EXPECT(is(a, 5, {1, 3, 3, 5, 9}) && is(keys, 5, {4, 2, 3, 1, 5}), "by keys that are tuples");
+}
+
 /* Tuples and pairs are assigned in device code. */
 __global__ void assign(int* whole, float* part) {
   thrust::tie(whole[0], part[0]) = thrust::make_tuple(3, 0.5f);
@@ -129,6 +147,7 @@ int main() {
   check_parts<thrust::host_vector<int>>(), check_parts<thrust::device_vector<int>>();
   check_sorted<thrust::host_vector<int>>(), check_sorted<thrust::device_vector<int>>();
   check_iterators<thrust::host_vector<int>>(), check_iterators<thrust::device_vector<int>>();
+  check_zipped_sort<thrust::host_vector<int>>(), check_zipped_sort<thrust::device_vector<int>>();
   static_assert(std::is_same<thrust::tuple_element<1, thrust::tuple<int, float>>::type, float>::value, "");
   return wrong != 0;
 }

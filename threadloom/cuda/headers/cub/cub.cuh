@@ -11,4 +11,5 @@
 #include "block.cuh"
 #include "iterators.cuh"
 #include "device.cuh"
+#include "segmented_sort.cuh"
 #endif

@@ -569,7 +569,19 @@ template <class It> __host__ __device__ void __loom_permute(It first, long n, co
   for (long i = 0; i < n; ++i) first[i] = copy[i];
 }
 template <class T> T* __loom_scratch(long n) { T* p = nullptr; cudaMalloc(&p, (size_t)(n + 1) * sizeof(T)); return p; }
-template <class K, class L> void __loom_sort(const host_tag&, K first, K last, L less) { std::stable_sort(first, last, less); }
+template <class K, class L> void __loom_sort(const host_tag&, K first, K last, L less) {
+  if constexpr (std::is_reference<decltype(*first)>::value) {
+    std::stable_sort(first, last, less);
+  } else { /* of zipped iterators: the elements are tuples of references, which std cannot swap */
+    long n = last - first;
+    auto* order = new long[2 * n];
+    auto* copy = new __loom_value<K>[n];
+    __loom_sort_positions(first, n, order, order + n, less);
+    __loom_permute(first, n, order, copy);
+    delete[] order;
+    delete[] copy;
+  }
+}
 template <class K, class L> void __loom_sort(const device_tag& where, K first, K last, L less) {
   long n = last - first, *order = __loom_scratch<long>(2 * n), *spare = order + n;
   auto* copy = __loom_scratch<__loom_value<K>>(n);
