@@ -217,6 +217,8 @@ class Builder:
             raise CompileError(
                 OPERAND_DTYPE,
                 f"{what} is {describe_type(value.type)}, not an integer scalar",
+                why="all positions of a tile run the loop together" if value.type.axes else "",
+                try_="m.start or m.stop of the tile m" if value.type.axes else "tl.cast(x, tl.i64)",
                 loc=self.loc,
             )
         return self.cast(value, i64)

@@ -18,7 +18,7 @@ from threadloom.lang import builtins as tl
 from threadloom.lang.builder import UNKNOWN_NAME, describe_type
 from threadloom.lang.calls import HANDLERS, call, dot
 from threadloom.lang.elsewhere import nearest_here, spelled_here
-from threadloom.lang.places import Places
+from threadloom.lang.places import UNSUPPORTED, Places
 from threadloom.lang.values import Affine, TensorRef, Unusable
 from threadloom.tile.ops import AxisKind, Bound, Term, Value
 
@@ -285,6 +285,14 @@ class Expressions(Places):
         if isinstance(callee, types.FunctionType):
             return self.inline(callee, args, kwargs, node)
         if callable(callee) and constant:
+            if _varies(callee):
+                raise CompileError(
+                    UNSUPPORTED,
+                    f"{ast.unparse(node.func)} in a kernel",
+                    why="it would be called once, when the kernel is compiled",
+                    try_="pass its results as a tensor",
+                    loc=self.loc(node),
+                )
             return self._in_python(lambda: callee(*args, **kwargs), node)
         name = getattr(callee, "__name__", repr(callee))
         instead = spelled_here(name) or "a function of tl, or a Python function of yours"
@@ -323,6 +331,13 @@ def _is_constant(thing: object) -> bool:
     if isinstance(thing, tuple | list):
         return all(_is_constant(t) for t in thing)
     return not isinstance(thing, Value | Affine | TensorRef)
+
+
+def _varies(function: Callable[..., object]) -> bool:
+    """Whether a function gives something else at each call: of a generator of random numbers, of a clock."""
+    homes = (function, type(getattr(function, "__self__", None)))
+    modules = [str(getattr(home, "__module__", "")) for home in homes]
+    return any(m in ("random", "secrets", "time") or m.startswith("numpy.random") for m in modules)
 
 
 def _hashable(thing: object) -> bool:

@@ -204,6 +204,14 @@ class Parser(Expressions):
             )
         axes, variables = [], {}
         for target, axis in zip(targets, spec.axes, strict=True):
+            around = self.names.get(target.id)
+            if isinstance(around, Affine) and (name := around.axis()) is not None:
+                raise CompileError(
+                    LOOP_FORM,
+                    f"{target.id} is the axis {name} already, which this loop runs inside of",
+                    try_="a name of its own for each loop",
+                    loc=self.loc(target),
+                )
             variable = self.b.new_axis(target.id, axis.dim, axis.kind)
             axes.append(LoopAxis(self.b.axes[variable.axis()], axis.start, axis.stop))
             variables[target.id] = variable
