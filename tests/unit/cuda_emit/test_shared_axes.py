@@ -69,6 +69,23 @@ def test_workers_exchange_the_totals_of_their_parts_of_a_scan():
     assert re.search(r"for \(int q = 0; q < 2; q\+\+\) if \(q < worker\) before = ", after)
 
 
+@tl.kernel
+def sums_from_below(a: tl.Tensor["M", "K", tl.f16], b: tl.Tensor["K", "N", tl.f16]) -> tl.Tensor["M", "N", tl.f32]:
+    for n in tl.grid("N"):
+        m, k = tl.axis("M"), tl.axis("K")
+        out[m, n] = tl.cumsum(tl.dot(a[m, k], b[k, n]), m, reverse=True)
+
+
+def test_of_an_axis_that_does_not_come_out_even_the_last_worker_has_less():
+    """Two of 64 rows share 100: they were taken for one, so neither saw the other's total (wrong on an H200)."""
+    two = Partition((AxisTile("m", 128, 64), AxisTile("n", 64, 64)), order=("n",), workers=2, persistent=True)
+    text = source_of(sums_from_below.bind(np.zeros((100, 48), np.float16), np.zeros((48, 72), np.float16)), only=two)
+    nvrtc.compile_source(text, "sm_90a")
+    assert "slots of 128 x 48 f16" in text
+    scan = text[text.index("// vector_cumsum") :]
+    assert ">= 100) cumsum[i] = 0;" in scan and "if (q > worker) before = " in scan
+
+
 def test_workers_that_meet_in_a_loop_take_no_turns_there():
     """They would wait for each other for ever: one for its turn, the other where they meet."""
     given = column_totals.inputs(np.random.default_rng(0), 256, 128, 64, np.float16)

@@ -45,7 +45,7 @@ WORKERS_BARRIER = 8  # number of the barrier at which the threads of all workers
 def sharing_workers(scope: Scope, op: tile.Reduce | tile.Scan) -> int:
     """How many workers share the axis that `op` runs along."""
     place = scope.places.get(op.axis)
-    workers = place.whole.extent // place.extent if place is not None and place.whole is not None else 1
+    workers = -(-place.whole.extent // place.extent) if place is not None and place.whole is not None else 1
     if workers > 1 and scope.takes_turns:
         why = "workers share that axis and take turns in the same loop of this plan"
         raise no_code(f"a {op.fn} along {op.axis}", why, op.loc, "another plan: one without turns, or with one worker")

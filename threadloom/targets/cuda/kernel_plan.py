@@ -361,7 +361,7 @@ class KernelPlan:
         """Extent of `axis` in shared memory: what the products that read it need."""
         extent = self.extents[axis]
         for d in self.dots.values():
-            workers = self.extents[axis] // self.worker_extents[axis]  # that share it
+            workers = -(-self.extents[axis] // self.worker_extents[axis])  # that share it
             if axis == d.m_axis:
                 extent = max(extent, d.m * workers)
             if axis == d.n_axis:

@@ -228,6 +228,8 @@ class Places:
         if not self.worker or mine == extent:
             return whole
         first = f"worker * {mine}"
+        if extent % mine:  # the last worker has less
+            return Place(first, str(extent), mine, full=False, offset=first, whole=whole)
         return Place(first, f"{first} + {mine}", mine, full=True, offset=first, whole=whole)
 
     @contextmanager
