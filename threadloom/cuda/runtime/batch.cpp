@@ -59,6 +59,10 @@ struct Postponed {
   bool same_blocks(const Postponed& other) const {
     return geometry.grid[0] == other.geometry.grid[0] && geometry.block[0] == other.geometry.block[0];
   }
+  bool has_own() const {
+    auto own = [](const Use& use) { return use.own_bytes != 0; };
+    return std::any_of(reads.begin(), reads.end(), own) || std::any_of(writes.begin(), writes.end(), own);
+  }
   void run() { run_kernel(*kernel, arguments.pointers.data(), geometry); }
 };
 struct Launches {
@@ -111,6 +115,7 @@ void run_all(Launches& launches) {
         join_team();
         before.launches.clear();
       }
+      keep_team_in_order(next.has_own());
       if (!next.reads.empty() || !next.writes.empty()) before.launches.push_back(&next);
       next.run();
     }

@@ -51,6 +51,8 @@ const OpenMp& openmp() {
 
 // Emitted code leaves the size of a region's context in its second word (threadloom/targets/cpu/outline.py).
 size_t context_bytes(const void* context) { return ((const size_t*)context)[1]; }
+// And the number of iterations behind the line that the counter has.
+long iterations(const void* context) { return ((const long*)context)[8]; }
 
 void rest_a_moment() {
 #if defined(__x86_64__)
@@ -64,6 +66,53 @@ template <class Reached> void wait_until(Reached reached) {
   for (int turns = 0; !reached(); ++turns) turns < 4096 ? rest_a_moment() : (void)sched_yield();
 }
 
+// A worker's share of a region in several pieces, so that whoever is done takes pieces of those that are slower: cores of
+// virtual machines differ by a quarter, and blocks have not all the same work. A piece looks to the emitted code like the
+// share of one of more workers. Its own pieces come first, so a worker mostly runs the blocks that it ran last time.
+struct Piece {
+  int number, count;  // count 0: none
+};
+thread_local Piece piece = {0, 0};
+constexpr long most_pieces = 8, fewest_iterations = 8;
+
+int pieces_of_share(const void* context, int workers) {
+  long pieces = iterations(context) / (fewest_iterations * workers);
+  return (int)(pieces < 1 ? 1 : pieces > most_pieces ? most_pieces : pieces);
+}
+
+class Pieces {
+ public:
+  void open(int workers) { taken_ = std::vector<Taken>((size_t)workers); }
+  void begin(int each) {
+    each_ = each;
+    for (Taken& one : taken_) one.pieces.store(0, std::memory_order_relaxed);
+  }
+  void work(void (*work)(void*), void* context, int worker) {
+    int workers = (int)taken_.size();
+    if (each_ == 1) return work(context);
+    for (int other = 0; other < workers; ++other) {
+      int owner = (worker + other) % workers;
+      Taken& taken = taken_[(size_t)owner];
+      while (taken.pieces.load(std::memory_order_relaxed) < each_) {
+        int next = taken.pieces.fetch_add(1, std::memory_order_relaxed);
+        if (next >= each_) break;
+        piece = {owner * each_ + next, workers * each_};
+        work(context);
+      }
+    }
+    piece = {0, 0};
+  }
+
+ private:
+  struct alignas(64) Taken {
+    std::atomic<int> pieces{0};
+    Taken() = default;
+    Taken(const Taken&) {}
+  };
+  std::vector<Taken> taken_;
+  int each_ = 1;
+};
+
 // Regions go round a ring; every worker takes all of them in order, so each knows its next one by counting.
 class Team {
  public:
@@ -71,6 +120,7 @@ class Team {
 
   void open(int workers) {
     done_ = std::vector<Count>((size_t)workers);
+    for (Slot& slot : slots_) slot.pieces.open(workers);
     workers_.store(workers, std::memory_order_release);
   }
   void run(void (*work)(void*), const void* context) {
@@ -81,8 +131,9 @@ class Team {
     if (slot.context.size() < lines) slot.context = std::vector<Line>(lines);
     memcpy(slot.context.data(), context, context_bytes(context));
     slot.work = work;
+    slot.pieces.begin(in_order_ ? 1 : pieces_of_share(context, this->workers()));
     published_.store(number + 1, std::memory_order_release);
-    work(slot.context.data());
+    slot.pieces.work(work, slot.context.data(), 0);
     done_[0].regions.store(number + 1, std::memory_order_release);
   }
   void join() { wait_for(published_.load(std::memory_order_relaxed)); }
@@ -96,10 +147,11 @@ class Team {
       wait_until([&] { return published_.load(std::memory_order_acquire) > next || closed_.load(std::memory_order_acquire); });
       if (published_.load(std::memory_order_acquire) <= next) return;
       Slot& slot = slots_[next % slot_count];
-      slot.work(slot.context.data());
+      slot.pieces.work(slot.work, slot.context.data(), worker);
       done_[(size_t)worker].regions.store(next + 1, std::memory_order_release);
     }
   }
+  void keep_order(bool wanted) { in_order_ = wanted; }
   int workers() const { return workers_.load(std::memory_order_relaxed); }
 
  private:
@@ -114,6 +166,7 @@ class Team {
   struct Slot {
     void (*work)(void*) = nullptr;
     std::vector<Line> context;
+    Pieces pieces;
   };
   static constexpr long slot_count = 32;
   Slot slots_[slot_count];
@@ -121,6 +174,7 @@ class Team {
   alignas(64) std::atomic<long> published_{0};
   std::atomic<bool> closed_{false};
   std::atomic<int> workers_{0};
+  bool in_order_ = false;  // the next regions: each worker runs its own share, one region after the other
 
   void wait_for(long regions) {
     for (Count& count : done_) wait_until([&] { return count.regions.load(std::memory_order_acquire) >= regions; });
@@ -155,14 +209,42 @@ void with_team(const std::function<void()>& master) {
 void join_team() {
   if (Team::here) Team::here->join();
 }
+void keep_team_in_order(bool wanted) {
+  if (Team::here) Team::here->keep_order(wanted);
+}
 }  // namespace loom
 
+namespace {
+// A region outside a team.
+struct Forked {
+  void (*work)(void*);
+  void* context;
+  Pieces pieces;
+};
+void run_forked(void* forked) {
+  Forked& all = *(Forked*)forked;
+  all.pieces.work(all.work, all.context, openmp().thread_num());
+}
+}  // namespace
+
 extern "C" {
+// `context` need not be emitted code's.
+void __loom_fork(void (*work)(void*), void* context, unsigned threads, unsigned flags) {
+  Piece outer = piece;
+  piece = {0, 0};
+  openmp().parallel(work, context, threads, flags);
+  piece = outer;
+}
 void __loom_parallel(void (*work)(void*), void* context, unsigned threads, unsigned flags) {
   if (Team::here) return Team::here->run(work, context);
-  openmp().parallel(work, context, threads, flags);
+  int each = pieces_of_share(context, (int)threads);
+  if (each == 1) return __loom_fork(work, context, threads, flags);
+  Forked forked{work, context, {}};
+  forked.pieces.open((int)threads);
+  forked.pieces.begin(each);
+  __loom_fork(run_forked, &forked, threads, flags);
 }
-int __loom_thread_num() { return loom::helps() ? 0 : openmp().thread_num(); }
-int __loom_num_threads() { return loom::helps() ? 1 : openmp().num_threads(); }
+int __loom_thread_num() { return piece.count ? piece.number : loom::helps() ? 0 : openmp().thread_num(); }
+int __loom_num_threads() { return piece.count ? piece.count : loom::helps() ? 1 : openmp().num_threads(); }
 int __loom_max_threads() { return openmp().max_threads(); }
 }

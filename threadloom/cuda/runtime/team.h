@@ -9,4 +9,6 @@ namespace loom {
 void with_team(const std::function<void()>& master);
 // Inside with_team: waits until all regions handed over so far are done.
 void join_team();
+// Whether the next regions keep each block with its worker, so that one may follow another without waiting.
+void keep_team_in_order(bool wanted);
 }  // namespace loom

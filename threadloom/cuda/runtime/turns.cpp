@@ -9,7 +9,7 @@
 
 #include "runtime.h"
 
-extern "C" void __loom_parallel(void (*work)(void*), void* context, unsigned threads, unsigned flags);  // parallel.cpp
+extern "C" void __loom_fork(void (*work)(void*), void* context, unsigned threads, unsigned flags);  // parallel.cpp
 
 namespace {
 struct Region {
@@ -85,6 +85,6 @@ double let_others_run(bool first) {
 
 extern "C" void __loom_turns(void (*work)(void*), void* context, unsigned threads, unsigned) {
   Region region{work, context};
-  __loom_parallel([](void* region) { work_in((Region*)region); }, &region, threads, 0);
+  __loom_fork([](void* region) { work_in((Region*)region); }, &region, threads, 0);
   join_helpers(region);
 }
