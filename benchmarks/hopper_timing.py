@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
+from hopper_clock import Clock
 
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.devices import with_memory
@@ -180,9 +181,11 @@ def relative_error(got: torch.Tensor, want: torch.Tensor) -> float:
     return float((got - want).norm() / want.norm().clamp_min(1e-30)) if torch.isfinite(got).all() else float("nan")
 
 
-def alternate(runs: dict[str, Callable[[int], None]], repeats: int, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds of one call, per round. `run(i)` uses input set i."""
-    graphs = {}
+def alternate(
+    runs: dict[str, Callable[[int], None]], repeats: int, rounds: int, clocks: dict[str, list[float]] | None = None
+) -> dict[str, list[float]]:
+    """Milliseconds of one call, per round. `run(i)` uses input set i; `clocks` gets the mean SM clock [MHz] of each."""
+    graphs, clock = {}, Clock()
     for name, run in runs.items():
         for i in range(3):
             run(i)
@@ -197,23 +200,33 @@ def alternate(runs: dict[str, Callable[[int], None]], repeats: int, rounds: int)
     for number in range(rounds + 1):
         random.shuffle(names)
         for name in names:
+            clock.begin()
             begin.record()
             graphs[name].replay()
             end.record()
+            clock.end()
             torch.cuda.synchronize()
             if number:
                 times[name].append(begin.elapsed_time(end) / repeats)
+            if number and clocks is not None:
+                clocks.setdefault(name, []).append(clock.mhz())
     return times
 
 
-def report(case: Case, times: dict[str, list[float]], rows: list[dict]) -> None:
+def report(case: Case, times: dict[str, list[float]], clocks: dict[str, list[float]], rows: list[dict]) -> None:
     medians = {n: statistics.median(t) for n, t in times.items()}
     best_peer = min((m for n, m in medians.items() if not n.startswith("ours")), default=None)
     unit = "GB/s" if case.bytes_moved else "TFLOP/s"
     for name, m in sorted(medians.items(), key=lambda x: x[1]):
         ratio = best_peer / m if best_peer else float("nan")
         rate = case.work / m / (1e6 if case.bytes_moved else 1e9)
-        print(f"  {case.label:30s} {name:28s} {m * 1e3:9.1f} us {rate:8.1f} {unit}  x{ratio:.3f}", flush=True)
+        mhz = statistics.median(clocks[name])
+        cycles = statistics.median(t * 1e3 * c for t, c in zip(times[name], clocks[name], strict=True))
+        print(
+            f"  {case.label:30s} {name:28s} {m * 1e3:9.1f} us {cycles / 1e3:9.1f} kcycles {mhz:5.0f} MHz "
+            f"{rate:8.1f} {unit}  x{ratio:.3f}",
+            flush=True,
+        )
         rows.append(
             dict(
                 case=case.label,
@@ -221,6 +234,8 @@ def report(case: Case, times: dict[str, list[float]], rows: list[dict]) -> None:
                 ms=m,
                 min_ms=min(times[name]),
                 max_ms=max(times[name]),
+                cycles=round(cycles),
+                mhz=round(mhz),
                 rate=rate,
                 unit=unit,
                 ratio=ratio,
@@ -252,5 +267,6 @@ def run_case(case: Case, made: dict[str, Made], args, rows: list[dict]) -> None:
         runs[name] = lambda i, k=one.kernel: launch(k, case, i)
     del want
     if case.repeats and runs and not args.check_only:
-        report(case, alternate({**runs, **case.peers}, case.repeats, args.rounds), rows)
+        clocks: dict[str, list[float]] = {}
+        report(case, alternate({**runs, **case.peers}, case.repeats, args.rounds, clocks), clocks, rows)
     torch.cuda.empty_cache()
