@@ -46,6 +46,7 @@ BLOCK_INDEX = tuple(Value(f"blockIdx.{axis}", I32) for axis in "xyz")  # ivs of 
 THREAD_INDEX = tuple(Value(f"threadIdx.{axis}", I32) for axis in "xyz")  # ivs of THREADS are these reversed
 
 WARP_LANES = 32
+MOST_BLOCK_THREADS = 1024
 
 # Suffixes of a kernel's versions: for the launches that the host code fixes, for separate arrays, for all others.
 LAUNCHED, APART, GENERAL = ".launched", ".apart", ".general"
@@ -122,7 +123,7 @@ COLLECTIVES: dict[str, Collective] = {
 
 # ---------------------------------------------------------------- what concerns one thread only
 
-# callee -> runtime symbol with the same signature (threadloom/cuda/runtime/device.cpp)
+# callee -> runtime symbol with the same signature (threadloom/cuda/runtime/device_functions.cpp)
 THREAD_LOCAL_CALLS: dict[str, str] = {
     "loom.clock": "__loom_clock",  # () -> i64, monotonic nanoseconds
     "loom.trap": "__loom_trap",  # () -> void: marks the launch failed; the thread then exits

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from threadloom.cuda.kernel import MOST_BLOCK_THREADS
 from threadloom.cuda.lower.effects import Access, conflict
 from threadloom.cuda.optimize.affine import Address, Polynomial, constant, plus, renamed, times
 from threadloom.cuda.optimize.conditions import Condition
@@ -21,7 +22,6 @@ from threadloom.par.constants import int_value
 from threadloom.par.ops import Operand, Parallel, Value
 from threadloom.par.result_types import size_bytes
 
-MOST_THREADS = 1024  # per block and dimension
 _RELATIONS = {"eq": "=", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -44,7 +44,7 @@ class Threads:
 
     def extent(self, dimension: int) -> int:
         known = int_value(self.uppers[dimension])
-        return MOST_THREADS if known is None else known
+        return MOST_BLOCK_THREADS if known is None else known
 
     def is_affine(self, polynomial: Polynomial) -> bool:
         """Thread indices times constants, plus uniform symbols."""
@@ -127,7 +127,8 @@ def _empty(one: Place, other: Place, threads: Threads, equal: Sequence[tuple[Pol
     mine = {iv: f"a{index}" for index, iv in enumerate(threads.ivs)} | {_LINEAR: "a"}
     yours = {iv: f"b{index}" for index, iv in enumerate(threads.ivs)} | {_LINEAR: "b"}
     parts = [f"0 <= {side}{index} < {threads.extent(index)}" for index in range(count) for side in "ab"]
-    parts += [f"0 <= {side} < {MOST_THREADS}" for side in "ab"] + ["a != b"]  # the numbers of different threads differ
+    parts += [f"0 <= {side} < {MOST_BLOCK_THREADS}" for side in "ab"]
+    parts.append("a != b")  # the numbers of different threads differ
     for left, right in equal:
         parts.append(f"{_text(left, mine)} = {_text(right, yours)}")
     for place, names in ((one, mine), (other, yours)):

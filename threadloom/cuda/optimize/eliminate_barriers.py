@@ -144,7 +144,7 @@ class Facts:
 
     def conditions(self, seen: Seen) -> tuple[Condition, ...]:
         found: Iterable[tuple[Condition, ...]] = (
-            conditions_of(cond, holds, self.leaves, self.arithmetic) for cond, holds in seen.guards
+            conditions_of(cond, holds, self.leaves, self.arithmetic, self.threads.ivs) for cond, holds in seen.guards
         )
         return tuple(condition for some in found for condition in some)
 
