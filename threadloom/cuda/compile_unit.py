@@ -146,7 +146,7 @@ def link_unit(ir: FrontIr, unit: DeviceUnit, options: UnitOptions, dump: Dump = 
     text = device_text(unit, shared, hosted, options, dump)
     effects = {} if launch_effects.NAME in options.without or options.check else unit.effects
     records = tuple(
-        link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, 1024, effects.get(stub.kernel))
+        link_host.KernelRecord(stub, entry.ENTRY_PREFIX + stub.kernel, effects.get(stub.kernel))
         for stub in unit.stubs
     )
     host_text = link_host.share_variables(ir.host, shared)

@@ -47,7 +47,7 @@ def compile_host(ir: FrontIr, options: UnitOptions, store: Path) -> bytes:
     """The object of the unit's host side; the kernels' texts go to `store`."""
     stubs = find_stubs(ir.host)
     _keep(ir, stubs, store)
-    records = tuple(link_host.KernelRecord(stub, "", 1024) for stub in stubs)
+    records = tuple(link_host.KernelRecord(stub, "") for stub in stubs)
     host = ir.host + "\n" + link_host.declared_sizes(records)
     host += link_host.registration_ir(records, (), options.source.arch)
     module = compile_unit.linked((link_host.explicit_constructors(host),), frozenset())

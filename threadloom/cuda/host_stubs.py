@@ -11,19 +11,21 @@ get the LLVM parameters out of cudaLaunchKernel's `void** args`, whatever the AB
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom.cuda.cfg.debug_info import DebugInfo
 from threadloom.cuda.cfg.ops import Function
-from threadloom.cuda.cfg.parsing import LlvmParser, named_types, parse_function
+from threadloom.cuda.cfg.parsing import named_types, parse_function, parse_type
+from threadloom.cuda.kernel import MOST_BLOCK_THREADS
+from threadloom.cuda.raise_functions import by_value_type
 from threadloom.errors import InternalError
-from threadloom.par.lexing import Cursor
 from threadloom.par.ops import PTR, Alloca, Array, Const, Leaf, Operand, Struct, Type, Value, Vector
 from threadloom.par.result_types import size_bytes, struct_layout
 
 STUB_MARK = "__device_stub__"
 _ARRAY = "kernel_args"  # clang's name of the array for cudaLaunchKernel
 _STUB = re.compile(rf'^define [^\n]*@("?[-\w$.]*{STUB_MARK}[-\w$.]*"?)\(', re.MULTILINE)
+_NOTE = re.compile(r'ptr @("[^"]*"|[-\w$.]+), ptr @([-\w$.]+), ptr @[-\w$.]+, i32 \d+, ptr @([-\w$.]+)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class Stub:
     kernel: str
     params: tuple[ParamSource, ...]
     argument_bytes: tuple[int, ...]
+    most_threads: int = MOST_BLOCK_THREADS  # of a block, by __launch_bounds__
 
 
 def kernel_name(stub: str) -> str:
@@ -56,7 +59,21 @@ def kernel_name(stub: str) -> str:
 
 def find_stubs(host_ir: str) -> tuple[Stub, ...]:
     types = named_types(host_ir)
-    return tuple(_read(host_ir, match, types) for match in _STUB.finditer(host_ir))
+    stubs = (_read(host_ir, match, types) for match in _STUB.finditer(host_ir))
+    bounds = _launch_bounds(host_ir)
+    return tuple(replace(stub, most_threads=bounds[stub.name]) if stub.name in bounds else stub for stub in stubs)
+
+
+def _launch_bounds(host_ir: str) -> dict[str, int]:
+    """Stub -> what its __launch_bounds__ says first, from the annotation that the macro is (headers/loom)."""
+    texts = set(re.findall(r'^@([-\w$.]+) = [^\n]* c"loom\.launch_bounds\\00"', host_ir, re.MULTILINE))
+    if not texts:
+        return {}
+    firsts = dict(re.findall(r"^@([-\w$.]+) = [^\n]* constant \{ i\d+[^{}]* \} \{ i\d+ (\d+)", host_ir, re.MULTILINE))
+    line = re.search(r"^@llvm\.global\.annotations = .*$", host_ir, re.MULTILINE)
+    notes = _NOTE.findall(line[0]) if line else []
+    found = {stub.strip('"'): int(firsts[of]) for stub, text, of in notes if text in texts and of in firsts}
+    return {stub: min(most, MOST_BLOCK_THREADS) for stub, most in found.items() if most > 0}
 
 
 def _read(host_ir: str, match: re.Match[str], types: dict[str, Type]) -> Stub:
@@ -81,9 +98,7 @@ def _passed_bytes(host_ir: str, stub: str, index: int, types: dict[str, Type]) -
         function = host_ir.rfind("\ndefine ", 0, call.start())
         place = re.compile(rf"^  {re.escape(passed[index])} = alloca ([^\n]*?), align", re.MULTILINE)
         if found := place.search(host_ir, function, call.start()):
-            parser = LlvmParser(Cursor(found[1], "<alloca>"), DebugInfo(""))
-            parser.named_types = types
-            return size_bytes(parser.type())
+            return size_bytes(parse_type(found[1], types))
     return 0
 
 
@@ -114,9 +129,8 @@ class _StubReader:
     def read(self) -> None:
         for param in self.function.params:
             self.origin[param.value.name] = param.value.name
-            if by_value := next((a for a in param.attrs if a.startswith("byval(")), None):
-                parser = LlvmParser(Cursor(by_value[6:-1], "<byval>"), DebugInfo(""))
-                self.objects[param.value.name] = size_bytes(parser.type())
+            if (type_ := by_value_type(param)) is not None:
+                self.objects[param.value.name] = size_bytes(type_)
                 self.places[param.value.name] = (param.value.name, 0)
         for op in self.function.blocks[0].body:
             if isinstance(op, Leaf) and op.attrs.callee == "__cudaPopCallConfiguration":

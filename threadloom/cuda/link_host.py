@@ -29,7 +29,6 @@ class KernelRecord:
 
     stub: Stub
     entry: str  # empty: not compiled yet (first_launch.py)
-    max_threads: int
     effects: tuple[PointerEffect, ...] | None = None  # None: its launches never wait in a batch
 
 
@@ -140,7 +139,7 @@ def _kernel_record(index: int, kernel: KernelRecord, lines: list[str]) -> str:
     return (
         f"{{ ptr {quoted('@', kernel.stub.name)}, ptr {entry}, ptr @loom.kernel.name.{index}, "
         f"ptr @loom.kernel.bytes.{index}, ptr {quoted('@', STATIC_PREFIX + kernel.stub.kernel)}, i32 {len(sizes)}, "
-        f"i32 {kernel.max_threads}, {_effects(index, kernel, lines)} }}"
+        f"i32 {kernel.stub.most_threads}, {_effects(index, kernel, lines)} }}"
     )
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from threadloom.cuda.cfg.ops import BasicBlock, Function, Module
+from threadloom.cuda.cfg.parsing import parse_type
 from threadloom.cuda.kernel import (
     BLOCK,
     BLOCK_INDEX,
@@ -252,11 +253,7 @@ def by_value_type(param: par.Param) -> Type | None:
     text = next((attr for attr in param.attrs if attr.startswith("byval(")), None)
     if text is None:
         return None
-    from threadloom.cuda.cfg.debug_info import DebugInfo
-    from threadloom.cuda.cfg.parsing import LlvmParser
-    from threadloom.par.lexing import Cursor
-
-    return LlvmParser(Cursor(text[6:-1], "<byval>"), DebugInfo("")).type()
+    return parse_type(text[6:-1], {})
 
 
 def _only_read(function: Function, name: str) -> bool:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from threadloom.cuda import compile_unit, entry, link_host
+from threadloom.cuda.cfg.parsing import parse_type
 from threadloom.cuda.compile_unit import Dump, UnitOptions, no_dump
 from threadloom.cuda.front import FrontIr
 from threadloom.cuda.host_stubs import ParamSource, Stub, find_stubs
@@ -85,7 +86,7 @@ def _host_text(host_ir: str, part: DevicePart, options: UnitOptions) -> str:
         host_ir,
         flags=re.MULTILINE,
     )
-    records = tuple(link_host.KernelRecord(s, entry.ENTRY_PREFIX + s.kernel, 1024) for s in part.stubs)
+    records = tuple(link_host.KernelRecord(s, entry.ENTRY_PREFIX + s.kernel) for s in part.stubs)
     tables = link_host.declared_sizes(records) + link_host.registration_ir(records, (), part.arch)
     return link_host.explicit_constructors(host_ir + "\n" + tables)
 
@@ -110,20 +111,16 @@ _USED = '@llvm.compiler.used = appending global [1 x ptr] [ptr @loom.device], se
 
 def _stub_record(stub: Stub) -> list[object]:
     params = [[p.argument, p.offset_bytes, type_text(p.stored), p.by_pointer] for p in stub.params]
-    return [stub.name, stub.kernel, params, list(stub.argument_bytes)]
+    return [stub.name, stub.kernel, params, list(stub.argument_bytes), stub.most_threads]
 
 
 def _stub_of(record: list) -> Stub:
-    from threadloom.cuda.cfg.debug_info import DebugInfo
-    from threadloom.cuda.cfg.parsing import LlvmParser
-    from threadloom.par.lexing import Cursor
-
-    name, kernel, params, sizes = record
+    name, kernel, params, sizes, most_threads = record
     sources = (
-        ParamSource(argument, offset, LlvmParser(Cursor(text, "<type>"), DebugInfo("")).type(), by_pointer)
+        ParamSource(argument, offset, parse_type(text, {}), by_pointer)
         for argument, offset, text, by_pointer in params
     )
-    return Stub(name, kernel, tuple(sources), tuple(sizes))
+    return Stub(name, kernel, tuple(sources), tuple(sizes), most_threads)
 
 
 def device_parts(objects: list[str]) -> list[DevicePart]:

@@ -65,8 +65,8 @@ def test_what_keeps_launches_out_of_batches(extra: str, reason: str) -> None:
 def test_the_table_that_the_runtime_reads() -> None:
     from threadloom.cuda.link_host import KernelRecord, registration_ir
 
-    known = KernelRecord(STUB, "entry", 1024, (PointerEffect(1, 8, False, True),))
-    text = registration_ir((known, KernelRecord(STUB, "entry", 1024, ()), KernelRecord(STUB, "entry", 1024)), (), 750)
+    known = KernelRecord(STUB, "entry", (PointerEffect(1, 8, False, True),))
+    text = registration_ir((known, KernelRecord(STUB, "entry", ()), KernelRecord(STUB, "entry")), (), 750)
     assert "[6 x i32] [i32 1, i32 8, i32 0, i32 1, i32 0, i32 0]" in text
     assert "ptr @loom.kernel.effects.0, i32 1 }" in text
     assert "ptr null, i32 0 }" in text and "ptr null, i32 -1 }" in text

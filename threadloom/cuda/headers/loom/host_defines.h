@@ -8,7 +8,9 @@
 #define CUDARTAPI
 #define CUDART_CB
 #define CUDAAPI
+/* NVIDIA's samples ask by these names what has been included. */
 #define __CUDA_RUNTIME_H__ 1
+#define __CUDA_RUNTIME_API_H__ 1
 #define __DRIVER_TYPES_H__ 1
 #define __VECTOR_TYPES_H__ 1
 
@@ -31,13 +33,14 @@
 #define __host__ __attribute__((host))
 #define __device__ __attribute__((device))
 #define __global__ __attribute__((global))
-/* The annotations are how the device IR says which variables are block-shared, constant or managed. A declaration
-   (`extern __shared__ float tile[]`) keeps no annotation: its alignment tells it (cfg/parsing.py). */
+/* The annotations are how the IR says which variables are block-shared, constant or managed, and how many threads a
+   kernel's blocks have at most. A declaration (`extern __shared__ float tile[]`) keeps no annotation: its alignment tells
+   it (cfg/parsing.py). */
 #define __shared__ __attribute__((shared, annotate("loom.shared"), aligned(64)))
 #define __constant__ __attribute__((constant, annotate("loom.constant")))
 #define __managed__ __attribute__((device, annotate("loom.managed")))
 #define __grid_constant__
-#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
+#define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__), annotate("loom.launch_bounds", __VA_ARGS__)))
 #define __cluster_dims__(...)
 #define __maxnreg__(...)
 /* clang predefines __CUDA_ARCH__ in both passes here; only the device pass may see it. */

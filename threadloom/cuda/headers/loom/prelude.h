@@ -1,10 +1,5 @@
 /* What nvcc includes before every .cu file. The order matters: device overloads of the C library come before its headers. */
 #pragma once
-/* NVIDIA's samples ask by these names what has been included. */
-#define __DRIVER_TYPES_H__
-#define __CUDA_RUNTIME_H__
-#define __CUDA_RUNTIME_API_H__
-#define __VECTOR_TYPES_H__
 #include "host_defines.h"
 #if defined(__CUDA__)
 #include "device_math.h"
