@@ -24,6 +24,10 @@ void check_nodes() {
   CUDA(cudaGraphCreate(&graph, 0));
   // The launch is added first and runs after the fill: an order that only cudaGraphAddDependencies says.
   cudaKernelNodeParams of_x = call_of((void*)add, on_x), of_y = call_of((void*)add, on_y);
+  cudaKernelNodeParams too_large = of_x;
+  too_large.blockDim = dim3(2048);
+  EXPECT(cudaGraphAddKernelNode(&launch, graph, nullptr, 0, &too_large) == cudaErrorInvalidConfiguration, "2048 threads");
+  cudaGetLastError();
   CUDA(cudaGraphAddKernelNode(&launch, graph, nullptr, 0, &of_x));
   cudaMemsetParams fives = {x, 0, 5, 4, (size_t)n, 1};
   CUDA(cudaGraphAddMemsetNode(&fill, graph, nullptr, 0, &fives));

@@ -13,6 +13,7 @@ __global__ void scale(int* p, int n) {
   if (i < n) p[i] *= scale_by;
   if (i == 0) atomicAdd(&launches, 1);
 }
+template <int most> __global__ void __launch_bounds__(most, 2) bounded(int* p) { p[threadIdx.x] = most; }
 __global__ void failing(int n) { assert(n < 0); }
 
 static void check_memory() {
@@ -99,6 +100,11 @@ static void check_errors() {
   EXPECT(cudaPeekAtLastError() == cudaErrorInvalidConfiguration, "%s", cudaGetErrorName(cudaPeekAtLastError()));
   EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration, "still there");
   EXPECT(cudaGetLastError() == cudaSuccess, "forgotten");
+  int grid, block;
+  CUDA(cudaOccupancyMaxPotentialBlockSize(&grid, &block, bounded<96>));
+  EXPECT(block == 96, "a block of %d", block);
+  bounded<96><<<1, 128>>>(p);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration, "more threads than the launch bounds");
   scale<<<0, 32>>>(p, 1);
   EXPECT(cudaGetLastError() == cudaErrorInvalidConfiguration, "an empty grid");
   EXPECT(!strcmp(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory"), "text");
@@ -106,6 +112,30 @@ static void check_errors() {
   EXPECT(cudaSetDevice(3) == cudaErrorInvalidDevice, "device 3");
   EXPECT(cudaStreamSynchronize((cudaStream_t)0x1234) == cudaErrorInvalidResourceHandle, "no stream");
   cudaGetLastError();
+}
+
+/* What would run over the end of what the runtime knows does nothing but say so. */
+static void check_sizes() {
+  static char large[1 << 20];
+  char* p;
+  size_t pitch, bytes = sizeof large;
+  CUDA(cudaMalloc(&p, 100));
+  EXPECT(cudaMemcpy(p, large, bytes, cudaMemcpyHostToDevice) == cudaErrorInvalidValue, "copied to too little");
+  EXPECT(cudaMemcpy(large, p + 50, bytes, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue, "copied from too little");
+  EXPECT(cudaMemcpy2D(p, 1000, large, 1000, 10, 500, cudaMemcpyHostToDevice) == cudaErrorInvalidValue, "rows to too little");
+  EXPECT(cudaMemset(p, 0, bytes) == cudaErrorInvalidValue, "filled more than there is");
+  EXPECT(cudaMemset2D(p, 1000, 0, 10, 500) == cudaErrorInvalidValue, "filled more rows than there are");
+  EXPECT(cudaMemcpyToSymbol(scale_by, large, 8) == cudaErrorInvalidValue, "copied to too small a variable");
+  EXPECT(cudaMemcpyFromSymbol(large, scale_by, 4, 2) == cudaErrorInvalidValue, "copied from behind a variable");
+  EXPECT(cudaFreeAsync(large, 0) == cudaErrorInvalidValue, "freed memory of the host");
+  CUDA(cudaFree(p));
+  EXPECT(cudaMallocPitch(&p, &pitch, (size_t)1 << 40, (size_t)1 << 30) == cudaErrorMemoryAllocation, "2^70 bytes");
+  cudaGetLastError();
+  cudaPointerAttributes attributes;
+  void* address;
+  CUDA(cudaGetSymbolAddress(&address, launches));
+  CUDA(cudaPointerGetAttributes(&attributes, address));
+  EXPECT(attributes.type == cudaMemoryTypeDevice, "a variable: %d", attributes.type);
 }
 
 static void check_symbols_and_launches() {
@@ -247,9 +277,12 @@ int main() {
   check_memory();
   check_room();
   check_errors();
+  check_sizes();
   check_symbols_and_launches();
   check_streams_and_graphs();
   failing<<<1, 1>>>(1);
   EXPECT(cudaDeviceSynchronize() == cudaErrorAssert, "a failed assert");
+  void* p;
+  EXPECT(cudaMalloc(&p, 16) == cudaErrorAssert, "the device is broken from then on");
   return wrong != 0;
 }

@@ -86,6 +86,47 @@ static void events_order_streams() {
   CUDA(cudaEventDestroy(end));
 }
 
+static void an_event_that_is_recorded_again_stands_for_two_moments() {
+  int* words = pinned(8);
+  cudaStream_t slow = stream(), quick = stream(), b = stream();
+  cudaEvent_t event;
+  CUDA(cudaEventCreate(&event));
+  wait_for<<<1, 1, 0, slow>>>(words, words + 1);
+  CUDA(cudaEventRecord(event, slow));
+  CUDA(cudaStreamWaitEvent(b, event, 0));
+  copy<<<1, 1, 0, b>>>(words + 1, words + 2);
+  CUDA(cudaEventRecord(event, quick));
+  CUDA(cudaStreamSynchronize(quick));
+  EXPECT(cudaEventQuery(event) == cudaSuccess, "what it stands for now has been reached");
+  EXPECT(cudaStreamQuery(b) == cudaErrorNotReady, "b waits for the first record");
+  words[0] = 1;
+  CUDA(cudaStreamSynchronize(b));
+  EXPECT(words[2] == 1, "b came after slow");
+  CUDA(cudaEventDestroy(event));
+}
+
+static void an_event_of_a_graph_waits_for_the_launch() {
+  int* words = pinned(2);
+  int *flag = words, *done = words + 1;
+  cudaStream_t a = stream();
+  cudaEvent_t event;
+  cudaGraph_t graph;
+  cudaGraphNode_t waits, records;
+  cudaGraphExec_t exec;
+  CUDA(cudaEventCreate(&event));
+  CUDA(cudaGraphCreate(&graph, 0));
+  void* arguments[] = {&flag, &done};
+  cudaKernelNodeParams call = {(void*)wait_for, dim3(1), dim3(1), 0, arguments, nullptr};
+  CUDA(cudaGraphAddKernelNode(&waits, graph, nullptr, 0, &call));
+  CUDA(cudaGraphAddEventRecordNode(&records, graph, &waits, 1, event));
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA(cudaGraphLaunch(exec, a));
+  EXPECT(cudaEventQuery(event) == cudaErrorNotReady, "the kernel before it still waits");
+  *(volatile int*)flag = 1;
+  CUDA(cudaEventSynchronize(event));
+  EXPECT(*done == 1, "reached before the kernel");
+}
+
 static void pageable_memory_may_be_reused_at_once() {
   int *flag = pinned(2), *device, value = 7, back = 0;
   cudaStream_t a = stream();
@@ -123,6 +164,8 @@ int main() {
   one_stream_is_in_order();
   default_stream_waits_for_blocking_streams_only();
   events_order_streams();
+  an_event_that_is_recorded_again_stands_for_two_moments();
+  an_event_of_a_graph_waits_for_the_launch();
   pageable_memory_may_be_reused_at_once();
   host_functions_and_arguments_keep_their_place();
   append<<<1, 1, 0, stream(cudaStreamNonBlocking)>>>(last_words, last_words + 1, 9);

@@ -29,7 +29,7 @@ cudaDeviceProp make_properties() {
   p.reservedSharedMemPerBlock = 1024;
   p.regsPerBlock = p.regsPerMultiprocessor = 65536;
   p.warpSize = 32;
-  p.memPitch = p.maxThreadsPerBlock = 1024;
+  p.maxThreadsPerBlock = 1024;
   p.memPitch = 0x7fffffff;
   p.maxThreadsDim[0] = p.maxThreadsDim[1] = 1024;
   p.maxThreadsDim[2] = 64;

@@ -134,7 +134,7 @@ CUresult cuMemcpy2D(const CUDA_MEMCPY2D* c) {
   return code(cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, cudaMemcpyDefault));
 }
 CUresult cuTexObjectCreate(CUtexObject* object, const CUDA_RESOURCE_DESC* resource, const CUDA_TEXTURE_DESC* how, const CUDA_RESOURCE_VIEW_DESC* view) {
-  if (view) return CUDA_ERROR_NOT_SUPPORTED;
+  if (view && view->format) return CUDA_ERROR_NOT_SUPPORTED;
   cudaResourceDesc what = {};
   what.resType = (cudaResourceType)resource->resType;
   cudaChannelFormatDesc format;

@@ -16,6 +16,7 @@ struct Step {
   Work work;
   const Node* of;  // a name, never followed
   cudaGraphNodeType type;
+  cudaEvent_t event;  // that it records
   bool enabled = true;
   std::vector<std::vector<Step>> bodies;
   std::shared_ptr<Condition> condition;
@@ -37,9 +38,9 @@ Node* CUgraph_st::add(cudaGraphNodeType type, Work work, const Node* const* afte
   return node;
 }
 
-void CUgraph_st::add_captured(cudaGraphNodeType type, Work work) {
+Node* CUgraph_st::add_captured(cudaGraphNodeType type, Work work) {
   Node* last = nodes.empty() ? nullptr : nodes.back();
-  add(type, std::move(work), &last, last ? 1 : 0);
+  return add(type, std::move(work), &last, last ? 1 : 0);
 }
 
 CUgraph_st::~CUgraph_st() {
@@ -76,7 +77,7 @@ bool make_steps(const CUgraph_st& graph, std::vector<Step>& steps, std::vector<s
   if (order.size() != graph.nodes.size()) return false;
   conditions.insert(conditions.end(), graph.conditions.begin(), graph.conditions.end());
   for (const Node* node : order) {
-    Step step{node->work, node, node->type};
+    Step step{node->work, node, node->type, node->event};
     for (const CUgraph_st* body : node->bodies) {
       step.bodies.emplace_back();
       if (!make_steps(*body, step.bodies.back(), conditions)) return false;
@@ -124,6 +125,14 @@ void run(const std::vector<Step>& steps) {
   }
 }
 
+// A launch records the events of its graph: who waits for one from now on waits for this launch.
+void record_events(std::vector<Step>& steps) {
+  for (Step& step : steps) {
+    if (step.type == cudaGraphNodeTypeEventRecord) step.work = record_later(step.event);
+    for (auto& body : step.bodies) record_events(body);
+  }
+}
+
 Step* find_step(std::vector<Step>& steps, const Node* node) {
   for (Step& step : steps) {
     if (step.of == node) return &step;
@@ -154,8 +163,6 @@ CUgraph_st* cloned(const CUgraph_st& graph) {
     Node* copy = made[node] = new Node(*node);
     copy->graph = clone;
     copy->origin = node;
-    for (size_t i = 0; i < copy->values.size(); ++i) copy->pointers[i] = copy->values[i].data();
-    copy->kernel.kernelParams = copy->pointers.data();
     for (CUgraph_st*& body : copy->bodies) body = cloned(*body);
     clone->nodes.push_back(copy);
   }
@@ -165,26 +172,17 @@ CUgraph_st* cloned(const CUgraph_st& graph) {
 }
 
 // ---- what nodes do. Each reads its parameters now.
-bool set_kernel(Node& node, const cudaKernelNodeParams& p) {
+cudaError_t set_kernel(Node& node, const cudaKernelNodeParams& p) {
   const Kernel* kernel = find_kernel(p.func);
-  if (!kernel) return false;
-  std::vector<std::vector<char>> values;
-  for (int i = 0; i < kernel->arguments; ++i) {
-    const char* at = (const char*)p.kernelParams[i];
-    values.emplace_back(at, at + kernel->argument_bytes[i]);
-  }
-  node.values = values;
-  node.pointers.clear();
-  for (auto& value : node.values) node.pointers.push_back(value.data());
+  Geometry geometry;
+  if (cudaError_t error = check_launch(kernel, p.gridDim, p.blockDim, p.sharedMemBytes, &geometry)) return error;
+  if (kernel->arguments && !p.kernelParams) return cudaErrorNotSupported;  // they stand in `extra`
+  node.arguments = std::make_shared<SavedArguments>();
+  node.arguments->save(*kernel, p.kernelParams);
   node.kernel = p;
-  node.kernel.kernelParams = node.pointers.data();
-  node.work = [p, values]() mutable {
-    std::vector<void*> pointers;
-    for (auto& value : values) pointers.push_back(value.data());
-    launch(p.func, p.gridDim, p.blockDim, pointers.data(), p.sharedMemBytes, nullptr);
-    run_postponed();  // the next step may be a copy
-  };
-  return true;
+  node.kernel.kernelParams = node.arguments->pointers.data();
+  node.work = [kernel, geometry, saved = node.arguments] { run_kernel(*kernel, saved->pointers.data(), geometry); };
+  return cudaSuccess;
 }
 void set_copy(Node& node, const cudaMemcpy3DParms& p) { node.copy = p, node.work = [p] { copy_3d(p); }; }
 void set_copy(Node& node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
@@ -214,7 +212,7 @@ template <class F> cudaError_t change(cudaGraphExec_t exec, cudaGraphNode_t node
   Step* step = exec ? find_step(exec->steps, node) : nullptr;
   if (!step || step->type != type) return failed(cudaErrorInvalidValue);
   Node changed{type};
-  if (!set(changed)) return failed(cudaErrorInvalidDeviceFunction);
+  if (cudaError_t error = set(changed)) return failed(error);
   step->work = changed.work;
   return cudaSuccess;
 }
@@ -315,7 +313,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return delete exec, cud
 cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flags) { return *flags = exec->flags, cudaSuccess; }
 cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  return result(enqueue(stream, [steps = exec->steps, conditions = exec->conditions] {
+  std::vector<Step> steps = exec->steps;
+  record_events(steps);
+  return result(enqueue(stream, [steps = std::move(steps), conditions = exec->conditions] {
     for (const auto& one : conditions)
       if (one->set_at_launch) one->value = one->start;
     run(steps);
@@ -346,7 +346,9 @@ cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, 
 
 // ---- kernels
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaKernelNodeParams* p) {
-  if (!p || !find_kernel(p->func)) return failed(cudaErrorInvalidDeviceFunction);
+  if (!p) return failed(cudaErrorInvalidValue);
+  Node tried{cudaGraphNodeTypeKernel};
+  if (cudaError_t error = set_kernel(tried, *p)) return failed(error);
   cudaError_t error = add(node, graph, cudaGraphNodeTypeKernel, after, count);
   if (error == cudaSuccess) set_kernel(**node, *p);
   return error;
@@ -356,7 +358,7 @@ cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, cudaKernelNodePar
 }
 cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* p) {
   if (!is(node, cudaGraphNodeTypeKernel)) return failed(cudaErrorInvalidValue);
-  return set_kernel(*node, *p) ? cudaSuccess : failed(cudaErrorInvalidDeviceFunction);
+  return result(set_kernel(*node, *p));
 }
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
   return change(exec, node, cudaGraphNodeTypeKernel, [&](Node& made) { return set_kernel(made, *p); });
@@ -378,12 +380,14 @@ cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t gr
                                            size_t bytes, size_t offset, cudaMemcpyKind kind) {
   const Variable* variable = find_variable(symbol);
   if (!variable) return failed(cudaErrorInvalidSymbol);
+  if (overruns(symbol, offset, bytes)) return failed(cudaErrorInvalidValue);
   return cudaGraphAddMemcpyNode1D(node, graph, after, count, (char*)variable->address + offset, from, bytes, kind);
 }
 cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* to, const void* symbol,
                                              size_t bytes, size_t offset, cudaMemcpyKind kind) {
   const Variable* variable = find_variable(symbol);
   if (!variable) return failed(cudaErrorInvalidSymbol);
+  if (overruns(symbol, offset, bytes)) return failed(cudaErrorInvalidValue);
   return cudaGraphAddMemcpyNode1D(node, graph, after, count, to, (char*)variable->address + offset, bytes, kind);
 }
 cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms* p) {
@@ -396,10 +400,10 @@ cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const
   return is(node, cudaGraphNodeTypeMemcpy) ? (set_copy(*node, to, from, bytes, kind), cudaSuccess) : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
-  return change(exec, node, cudaGraphNodeTypeMemcpy, [&](Node& made) { return set_copy(made, *p), true; });
+  return change(exec, node, cudaGraphNodeTypeMemcpy, [&](Node& made) { return set_copy(made, *p), cudaSuccess; });
 }
 cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t exec, cudaGraphNode_t node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-  return change(exec, node, cudaGraphNodeTypeMemcpy, [&](Node& made) { return set_copy(made, to, from, bytes, kind), true; });
+  return change(exec, node, cudaGraphNodeTypeMemcpy, [&](Node& made) { return set_copy(made, to, from, bytes, kind), cudaSuccess; });
 }
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaMemsetParams* p) {
   cudaError_t error = add(node, graph, cudaGraphNodeTypeMemset, after, count);
@@ -413,7 +417,7 @@ cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetP
   return is(node, cudaGraphNodeTypeMemset) ? (set_fill(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaMemsetParams* p) {
-  return change(exec, node, cudaGraphNodeTypeMemset, [&](Node& made) { return set_fill(made, *p), true; });
+  return change(exec, node, cudaGraphNodeTypeMemset, [&](Node& made) { return set_fill(made, *p), cudaSuccess; });
 }
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, const cudaHostNodeParams* p) {
   cudaError_t error = add(node, graph, cudaGraphNodeTypeHost, after, count);
@@ -427,7 +431,7 @@ cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cudaHostNodeP
   return is(node, cudaGraphNodeTypeHost) ? (set_call(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node, const cudaHostNodeParams* p) {
-  return change(exec, node, cudaGraphNodeTypeHost, [&](Node& made) { return set_call(made, *p), true; });
+  return change(exec, node, cudaGraphNodeTypeHost, [&](Node& made) { return set_call(made, *p), cudaSuccess; });
 }
 
 // ---- nodes of other kinds
@@ -444,7 +448,7 @@ cudaError_t cudaGraphChildGraphNodeGetGraph(cudaGraphNode_t node, cudaGraph_t* c
   return is(node, cudaGraphNodeTypeGraph) ? (*child = node->bodies[0], cudaSuccess) : failed(cudaErrorInvalidValue);
 }
 cudaError_t cudaGraphAddEventRecordNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, cudaEvent_t event) {
-  cudaError_t error = add(node, graph, cudaGraphNodeTypeEventRecord, after, count, [event] { record_now(event); });
+  cudaError_t error = add(node, graph, cudaGraphNodeTypeEventRecord, after, count);
   if (error == cudaSuccess) (*node)->event = event;
   return error;
 }

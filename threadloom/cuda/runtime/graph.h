@@ -10,8 +10,7 @@ struct CUgraphNode_st {
   std::vector<CUgraphNode_st*> after;  // nodes of the same graph that come before this one
   CUgraph_st* graph = nullptr;
   const CUgraphNode_st* origin = nullptr;  // of a clone: the node it was made from
-  std::vector<std::vector<char>> values;   // arguments of a kernel, to which `kernel.kernelParams` leads
-  std::vector<void*> pointers;
+  std::shared_ptr<loom::SavedArguments> arguments;  // of a kernel, to which `kernel.kernelParams` leads
   cudaKernelNodeParams kernel = {};
   cudaMemcpy3DParms copy = {};
   cudaMemsetParams fill = {};
@@ -33,6 +32,6 @@ struct CUgraph_st {
   std::vector<CUgraphNode_st*> nodes;  // in the order in which they were added
   std::vector<std::shared_ptr<Condition>> conditions;
   CUgraphNode_st* add(cudaGraphNodeType type, Work work, const CUgraphNode_st* const* after, size_t count);
-  void add_captured(cudaGraphNodeType type, Work work);  // after all that was captured before
+  CUgraphNode_st* add_captured(cudaGraphNodeType type, Work work);  // after all that was captured before
   ~CUgraph_st();
 };

@@ -17,7 +17,6 @@ struct Tables {
   std::unordered_map<const void*, const Kernel*> kernels;
   std::unordered_multimap<std::string, const Kernel*> kernels_by_name;  // modules may share names
   std::vector<const Variable*> variables;
-  std::unordered_map<const void*, int> dynamic_shared_limit;
 };
 
 // Never destroyed: static destructors of the program may still launch.
@@ -33,7 +32,9 @@ struct Configuration {
 };
 thread_local std::vector<Configuration> pushed;
 
-cudaError_t check(const Kernel* kernel, const dim3& grid, const dim3& block, size_t shared_bytes) {
+}  // namespace
+
+cudaError_t check_launch(const Kernel* kernel, const dim3& grid, const dim3& block, size_t shared_bytes, Geometry* geometry) {
   if (device_error() != cudaSuccess) return device_error();
   if (!kernel) return cudaErrorInvalidDeviceFunction;
   const cudaDeviceProp& limits = properties();
@@ -45,11 +46,10 @@ cudaError_t check(const Kernel* kernel, const dim3& grid, const dim3& block, siz
     return cudaErrorInvalidConfiguration;
   if (grid.x > (unsigned)limits.maxGridSize[0] || grid.y > (unsigned)limits.maxGridSize[1] || grid.z > (unsigned)limits.maxGridSize[2])
     return cudaErrorInvalidConfiguration;
-  if (shared_bytes + *kernel->static_shared_bytes > max_shared_bytes) return cudaErrorInvalidValue;
+  if (shared_bytes > max_shared_bytes || shared_bytes + (size_t)*kernel->static_shared_bytes > max_shared_bytes) return cudaErrorInvalidValue;
+  *geometry = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (unsigned)shared_bytes};
   return cudaSuccess;
 }
-
-}  // namespace
 
 void SavedArguments::save(const Kernel& kernel, void** arguments) {
   size_t total = 0;
@@ -124,10 +124,15 @@ const Variable* find_variable(const void* address) {
   return nullptr;
 }
 
+bool overruns(const void* symbol, size_t offset, size_t bytes) {
+  const Variable* variable = find_variable(symbol);
+  return variable && (offset > variable->bytes || bytes > variable->bytes - offset);
+}
+
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream) {
   const Kernel* kernel = find_kernel(stub);
-  if (cudaError_t error = check(kernel, grid, block, shared_bytes)) return failed(error);
-  Geometry geometry{{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, (unsigned)shared_bytes};
+  Geometry geometry;
+  if (cudaError_t error = check_launch(kernel, grid, block, shared_bytes, &geometry)) return failed(error);
   if (may_postpone(stream) && postpone(*kernel, arguments, geometry)) return cudaSuccess;
   if (runs_at_once(stream)) return result(enqueue(stream, [&] { run_kernel(*kernel, arguments, geometry); }));
   auto saved = std::make_shared<SavedArguments>();

@@ -45,6 +45,7 @@ size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(
 cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags = 0) {
   if (!p) return failed(cudaErrorInvalidValue);
   *p = nullptr;
+  if (device_error() != cudaSuccess) return result(device_error());
   if (bytes == 0) return cudaSuccess;
   if (bytes > total_bytes()) return failed(cudaErrorMemoryAllocation);
   void* memory = aligned_alloc(alignment, with_room(bytes, type));
@@ -74,6 +75,16 @@ cudaError_t release(void* p, bool host) {
   free(p);
   return cudaSuccess;
 }
+
+// Whether `bytes` from `p` on leave the device memory that `p` lies in and the room behind it. What is no device memory is
+// the program's own affair.
+bool overruns_memory(const void* p, size_t bytes) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto* found = containing(p);
+  if (!found || !found->second.ours || found->second.type == cudaMemoryTypeHost) return false;
+  return bytes > with_room(found->second.bytes, found->second.type) - (size_t)((const char*)p - found->first);
+}
+size_t span(size_t pitch, size_t width, size_t height) { return height && width ? (height - 1) * pitch + width : 0; }
 
 // Whether the copy touches host memory that CUDA would have to stage, so that the caller may change it afterwards.
 bool staged(const void* to, const void* from) {
@@ -165,7 +176,7 @@ void copy_3d(const cudaMemcpy3DParms& p) {
 using namespace loom;
 
 struct CUmemPoolHandle_st {
-  unsigned long long release_threshold = 0, used = 0, used_high = 0;
+  unsigned long long release_threshold = 0;
 };
 
 extern "C" {
@@ -177,8 +188,9 @@ cudaError_t cudaMallocManaged(void** p, size_t bytes, unsigned flags) {
   return allocate(p, bytes, cudaMemoryTypeManaged);
 }
 cudaError_t cudaMallocPitch(void** p, size_t* pitch, size_t width, size_t height) {
+  size_t bytes;
   *pitch = (width + pitch_alignment - 1) / pitch_alignment * pitch_alignment;
-  return cudaMalloc(p, *pitch * height);
+  return __builtin_mul_overflow(*pitch, height, &bytes) ? failed(cudaErrorMemoryAllocation) : cudaMalloc(p, bytes);
 }
 cudaError_t cudaMalloc3D(cudaPitchedPtr* p, cudaExtent extent) {
   *p = {nullptr, 0, extent.width, extent.height};
@@ -227,16 +239,16 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   if (!attributes) return failed(cudaErrorInvalidValue);
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto* found = containing(p);
-  *attributes = {found ? found->second.type : cudaMemoryTypeUnregistered, found ? 0 : -2, nullptr, nullptr};
-  if (!found) return cudaSuccess;
-  attributes->devicePointer = (void*)p;
-  if (found->second.type != cudaMemoryTypeDevice) attributes->hostPointer = (void*)p;
+  bool known = found || find_variable(p);
+  cudaMemoryType type = found ? found->second.type : known ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+  *attributes = {type, known ? 0 : -2, known ? (void*)p : nullptr, nullptr};
+  if (known && type != cudaMemoryTypeDevice) attributes->hostPointer = (void*)p;
   return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
-  if (bytes && (!to || !from)) return failed(cudaErrorInvalidValue);
+  if (bytes && (!to || !from || overruns_memory(to, bytes) || overruns_memory(from, bytes))) return failed(cudaErrorInvalidValue);
   return copy_in_order(stream, to, from, [=] {
     if (bytes) memmove(to, from, bytes);
     if (profiling() && kind == cudaMemcpyDeviceToHost) profile_result(to, bytes);
@@ -251,6 +263,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               cudaStream_t stream) {
   if (!valid(kind)) return failed(cudaErrorInvalidMemcpyDirection);
   if (width > to_pitch || width > from_pitch) return failed(cudaErrorInvalidPitchValue);
+  if (overruns_memory(to, span(to_pitch, width, height)) || overruns_memory(from, span(from_pitch, width, height))) return failed(cudaErrorInvalidValue);
   return copy_in_order(stream, to, from, [=] { copy_rows((char*)to, to_pitch, (const char*)from, from_pitch, width, height); });
 }
 cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind kind) {
@@ -265,13 +278,14 @@ cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t stream) {
 cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) { return cudaMemcpy3DAsync(p, nullptr); }
 
 cudaError_t cudaMemsetAsync(void* p, int value, size_t bytes, cudaStream_t stream) {
-  if (bytes && !p) return failed(cudaErrorInvalidValue);
+  if (bytes && (!p || overruns_memory(p, bytes))) return failed(cudaErrorInvalidValue);
   return result(enqueue(stream, [=] {
     if (bytes) fill((char*)p, value, bytes);
   }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemset(void* p, int value, size_t bytes) { return cudaMemsetAsync(p, value, bytes, nullptr); }
 cudaError_t cudaMemset2DAsync(void* p, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  if (overruns_memory(p, span(pitch, width, height))) return failed(cudaErrorInvalidValue);
   return result(enqueue(stream, [=] { fill_rows((char*)p, pitch, value, width, height); }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemset2D(void* p, size_t pitch, int value, size_t width, size_t height) { return cudaMemset2DAsync(p, pitch, value, width, height, nullptr); }
@@ -293,7 +307,10 @@ cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
   return result(enqueue(stream, [memory] {}, cudaGraphNodeTypeMemAlloc));
 }
 cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) { return cudaMallocAsync(p, bytes, stream); }
-cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) { return result(enqueue(stream, [=] { release(p, false); }, cudaGraphNodeTypeMemFree)); }
+cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
+  if (p && !device_allocation(p)) return failed(cudaErrorInvalidValue);
+  return result(enqueue(stream, [=] { release(p, false); }, cudaGraphNodeTypeMemFree));
+}
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return *pool = new CUmemPoolHandle_st, cudaSuccess; }
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return delete pool, cudaSuccess; }
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
@@ -301,10 +318,11 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribut
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  if (attribute < cudaMemPoolAttrReleaseThreshold)
-    *(int*)value = 1;
+  if (attribute > cudaMemPoolAttrReleaseThreshold) return failed(cudaErrorNotSupported);  // nobody counts
+  if (attribute == cudaMemPoolAttrReleaseThreshold)
+    *(unsigned long long*)value = pool->release_threshold;
   else
-    *(unsigned long long*)value = attribute == cudaMemPoolAttrReleaseThreshold ? pool->release_threshold : pool->used;
+    *(int*)value = 1;
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
@@ -325,10 +343,12 @@ cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t pool) { return current_pool 
 
 // ---- symbols
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
-  return symbol ? cudaMemcpyAsync((char*)symbol + offset, from, bytes, kind, stream) : failed(cudaErrorInvalidSymbol);
+  if (!symbol) return failed(cudaErrorInvalidSymbol);
+  return overruns(symbol, offset, bytes) ? failed(cudaErrorInvalidValue) : cudaMemcpyAsync((char*)symbol + offset, from, bytes, kind, stream);
 }
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
-  return symbol ? cudaMemcpyAsync(to, (const char*)symbol + offset, bytes, kind, stream) : failed(cudaErrorInvalidSymbol);
+  if (!symbol) return failed(cudaErrorInvalidSymbol);
+  return overruns(symbol, offset, bytes) ? failed(cudaErrorInvalidValue) : cudaMemcpyAsync(to, (const char*)symbol + offset, bytes, kind, stream);
 }
 cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
   return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, nullptr);

@@ -75,6 +75,13 @@ CUresult load(CUmodule* module, const char* bytes, size_t count) {
   close(file);
   return result;
 }
+bool read_file(const char* path, std::string& bytes) {
+  FILE* file = fopen(path, "rb");
+  if (!file) return false;
+  char piece[1 << 14];
+  for (size_t count; (count = fread(piece, 1, sizeof piece, file)) > 0;) bytes.append(piece, count);
+  return fclose(file), true;
+}
 }  // namespace
 
 extern "C" {
@@ -88,12 +95,8 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned, CUjit_option*, void**) { return cuModuleLoadData(module, image); }
 CUresult cuModuleLoadFatBinary(CUmodule* module, const void* image) { return cuModuleLoadData(module, image); }
 CUresult cuModuleLoad(CUmodule* module, const char* path) {
-  FILE* file = fopen(path, "rb");
-  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
   std::string bytes;
-  char piece[1 << 14];
-  for (size_t count; (count = fread(piece, 1, sizeof piece, file)) > 0;) bytes.append(piece, count);
-  fclose(file);
+  if (!read_file(path, bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
   return bytes.size() < sizeof(Elf64_Ehdr) ? CUDA_ERROR_INVALID_IMAGE : cuModuleLoadData(module, bytes.c_str());
 }
 CUresult cuModuleUnload(CUmodule module) { return delete module, CUDA_SUCCESS; }
@@ -119,11 +122,8 @@ CUresult cuLinkAddData(CUlinkState state, CUjitInputType, void* data, size_t byt
   return state->image.assign((const char*)data, bytes), CUDA_SUCCESS;
 }
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char* path, unsigned, CUjit_option*, void**) {
-  FILE* file = fopen(path, "rb");
-  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
   std::string bytes;
-  for (int c; (c = fgetc(file)) != EOF;) bytes += (char)c;
-  fclose(file);
+  if (!read_file(path, bytes)) return CUDA_ERROR_FILE_NOT_FOUND;
   return cuLinkAddData(state, type, bytes.data(), bytes.size(), path, 0, nullptr, nullptr);
 }
 CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes) {

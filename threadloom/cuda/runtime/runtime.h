@@ -22,7 +22,7 @@ cudaError_t device_error();
 cudaError_t enqueue(cudaStream_t stream, std::function<void()> work, cudaGraphNodeType type = cudaGraphNodeTypeHost);
 cudaError_t enqueue_and_wait(cudaStream_t stream, std::function<void()> work,  // for work on memory of the caller
                              cudaGraphNodeType type = cudaGraphNodeTypeHost);
-void record_now(cudaEvent_t event);
+std::function<void()> record_later(cudaEvent_t event);  // records it: the work that is returned is the moment it stands for
 bool runs_at_once(cudaStream_t stream);
 bool is_stream(cudaStream_t stream);
 bool serial();  // whether kernels run one after another, since the checker keeps one history of all accesses
@@ -59,6 +59,9 @@ const Kernel* find_kernel(const void* stub);
 const Kernel* find_kernel_by_name(const char* name, const std::function<bool(const Kernel&)>& fits);
 const Variable* find_variable(const void* address);
 const Variable* find_variable_by_name(const char* name, const std::function<bool(const Variable&)>& fits);
+bool overruns(const void* symbol, size_t offset, size_t bytes);  // the variable that `symbol` is, if it is one
+// The geometry of a launch, or why the device cannot run it.
+cudaError_t check_launch(const Kernel* kernel, const dim3& grid, const dim3& block, size_t shared_bytes, Geometry* geometry);
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, size_t shared_bytes, cudaStream_t stream);
 
 // The arguments of a launch that runs later, copied.

@@ -1,9 +1,11 @@
-// Streams and events, and the capture of streams into graphs. A stream that the program creates is a queue with a thread (queue.h). The default stream has
-// none: its work runs in the calling thread, after the work of all streams but the non-blocking ones.
+// Streams and events, and the capture of streams into graphs. A stream that the program creates is a queue with a thread
+// (queue.h). The default stream has none: its work runs in the calling thread, after the work of all streams but the
+// non-blocking ones.
 #include "graph.h"
 #include "queue.h"
 
 #include <chrono>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -17,27 +19,32 @@ struct CUstream_st {
   bool owns_capture = false;
   loom::Queue queue;
 };
-// Outlives its event, for work in queues refers to it.
-struct Moment {
+// One record of an event. Work in queues refers to it, so it outlives its event, and is not confused with a later record
+// that another stream reaches before.
+struct Record {
   std::mutex mutex;
-  std::condition_variable reached;
-  long long issued = 0, done = 0;  // records so far, and how many of them have been reached
+  std::condition_variable changed;
+  bool reached = false;
   Clock::time_point time;
 
   void reach() {
     std::lock_guard<std::mutex> guard(mutex);
-    issued = std::max(issued, ++done);
+    reached = true;
     time = Clock::now();
-    reached.notify_all();
+    changed.notify_all();
   }
-  void wait(long long record) {
+  bool is_reached() {
+    std::lock_guard<std::mutex> guard(mutex);
+    return reached;
+  }
+  void wait() {
     std::unique_lock<std::mutex> lock(mutex);
-    reached.wait(lock, [&] { return done >= record; });
+    changed.wait(lock, [&] { return reached; });
   }
 };
 struct CUevent_st {
   unsigned flags = 0;
-  std::shared_ptr<Moment> moment = std::make_shared<Moment>();
+  std::shared_ptr<Record> last;   // null: never recorded
   CUgraph_st* capture = nullptr;  // where the event was recorded while capturing
 };
 
@@ -47,7 +54,7 @@ namespace loom {
 namespace {
 struct Live {
   std::mutex mutex;
-  std::set<CUstream_st*> streams;
+  std::map<CUstream_st*, std::shared_ptr<CUstream_st>> streams;  // shared with who waits for all: another thread may destroy one
   std::set<CUevent_st*> events;
   CUstream_st standard;
 };
@@ -62,9 +69,15 @@ CUstream_st* resolve(cudaStream_t stream) {
   return live().streams.count(stream) ? stream : nullptr;
 }
 
-CUevent_st* checked(cudaEvent_t event) {
+bool is_event(cudaEvent_t event) {
   std::lock_guard<std::mutex> guard(live().mutex);
-  return live().events.count(event) ? event : nullptr;
+  return live().events.count(event) > 0;
+}
+
+// Null where there is no such event, or it was never recorded.
+std::shared_ptr<Record> last_record(cudaEvent_t event) {
+  std::lock_guard<std::mutex> guard(live().mutex);
+  return live().events.count(event) ? event->last : nullptr;
 }
 }  // namespace
 
@@ -80,13 +93,13 @@ namespace {
 void wait_for(bool blocking) {
   if (Queue::inside()) return;
   run_postponed();
-  std::vector<CUstream_st*> streams;
+  std::vector<std::shared_ptr<CUstream_st>> streams;
   {
     std::lock_guard<std::mutex> guard(live().mutex);
-    for (CUstream_st* stream : live().streams)
+    for (auto& [name, stream] : live().streams)
       if (!blocking || !(stream->flags & cudaStreamNonBlocking)) streams.push_back(stream);
   }
-  for (CUstream_st* stream : streams) stream->queue.wait();
+  for (auto& stream : streams) stream->queue.wait();
 }
 }  // namespace
 
@@ -94,7 +107,7 @@ void wait_for_streams() { wait_for(false); }
 
 bool streams_idle() {
   std::lock_guard<std::mutex> guard(live().mutex);
-  for (CUstream_st* stream : live().streams)
+  for (auto& [name, stream] : live().streams)
     if (!(stream->flags & cudaStreamNonBlocking) && !stream->queue.idle()) return false;
   return true;
 }
@@ -124,8 +137,11 @@ cudaError_t enqueue(cudaStream_t stream, Work work, cudaGraphNodeType type) {
   return device_error();
 }
 
-void record_now(cudaEvent_t event) {
-  if (checked(event)) event->moment->reach();
+Work record_later(cudaEvent_t event) {
+  auto record = std::make_shared<Record>();
+  std::lock_guard<std::mutex> guard(live().mutex);
+  if (live().events.count(event)) event->last = record;
+  return [record] { record->reach(); };
 }
 
 cudaError_t enqueue_and_wait(cudaStream_t stream, Work work, cudaGraphNodeType type) {
@@ -141,21 +157,23 @@ using namespace loom;
 extern "C" {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   if (!stream || flags > cudaStreamNonBlocking) return failed(cudaErrorInvalidValue);
-  *stream = new CUstream_st;
-  (*stream)->flags = flags;
-  (*stream)->priority = priority;
+  auto made = std::make_shared<CUstream_st>();
+  made->flags = flags;
+  made->priority = priority;
+  *stream = made.get();
   std::lock_guard<std::mutex> guard(live().mutex);
-  live().streams.insert(*stream);
+  live().streams[made.get()] = made;
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) { return cudaStreamCreateWithPriority(stream, flags, 0); }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  {
-    std::lock_guard<std::mutex> guard(live().mutex);
-    if (!live().streams.erase(stream)) return failed(cudaErrorInvalidResourceHandle);
-  }
-  delete stream;  // when its work is done
+  std::shared_ptr<CUstream_st> last;  // goes when its work is done
+  std::lock_guard<std::mutex> guard(live().mutex);
+  auto found = live().streams.find(stream);
+  if (found == live().streams.end()) return failed(cudaErrorInvalidResourceHandle);
+  last = std::move(found->second);
+  live().streams.erase(found);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -187,15 +205,12 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
 // Waiting for an event of a captured stream makes this stream part of the same capture.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   CUstream_st* known = resolve(stream);
-  if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
+  if (!known || !is_event(event)) return failed(cudaErrorInvalidResourceHandle);
   if (event->capture && !known->capture) known->capture = event->capture;
   if (known->capture) return cudaSuccess;
-  std::shared_ptr<Moment> moment = event->moment;
-  std::unique_lock<std::mutex> lock(moment->mutex);
-  long long record = moment->issued;
-  if (moment->done >= record) return cudaSuccess;
-  lock.unlock();
-  return result(enqueue(stream, [=] { moment->wait(record); }));
+  std::shared_ptr<Record> record = last_record(event);
+  if (!record || record->is_reached()) return cudaSuccess;
+  return result(enqueue(stream, [record] { record->wait(); }));
 }
 cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
   return result(enqueue(stream, [=] { callback(stream, cudaSuccess, data); }, cudaGraphNodeTypeHost));
@@ -232,43 +247,28 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 // In a capture an event only tells what comes after what, unless it is said to be for others.
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   CUstream_st* known = resolve(stream);
-  if (!known || !checked(event)) return failed(cudaErrorInvalidResourceHandle);
+  if (!known || !is_event(event)) return failed(cudaErrorInvalidResourceHandle);
   event->capture = known->capture;
-  if (known->capture)
-    return flags == cudaEventRecordExternal ? result(enqueue(stream, [event] { record_now(event); }, cudaGraphNodeTypeEventRecord)) : cudaSuccess;
-  std::shared_ptr<Moment> moment = event->moment;
-  {
-    std::lock_guard<std::mutex> guard(moment->mutex);
-    ++moment->issued;
-  }
-  return result(enqueue(stream, [moment] { moment->reach(); }));
+  if (!known->capture) return result(enqueue(stream, record_later(event)));
+  if (flags == cudaEventRecordExternal) known->capture->add_captured(cudaGraphNodeTypeEventRecord, [] {})->event = event;
+  return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) { return cudaEventRecordWithFlags(event, stream, 0); }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  if (!checked(event)) return failed(cudaErrorInvalidResourceHandle);
-  std::unique_lock<std::mutex> lock(event->moment->mutex);
-  long long record = event->moment->issued;
-  lock.unlock();
-  event->moment->wait(record);
+  if (!is_event(event)) return failed(cudaErrorInvalidResourceHandle);
+  if (std::shared_ptr<Record> record = last_record(event)) record->wait();
   return result(device_error());
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (!checked(event)) return failed(cudaErrorInvalidResourceHandle);
-  std::lock_guard<std::mutex> guard(event->moment->mutex);
-  return event->moment->done < event->moment->issued ? cudaErrorNotReady : result(device_error());
+  if (!is_event(event)) return failed(cudaErrorInvalidResourceHandle);
+  std::shared_ptr<Record> record = last_record(event);
+  return record && !record->is_reached() ? cudaErrorNotReady : result(device_error());
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  if (!checked(start) || !checked(end)) return failed(cudaErrorInvalidResourceHandle);
-  if ((start->flags | end->flags) & cudaEventDisableTiming) return failed(cudaErrorInvalidResourceHandle);
-  Clock::time_point times[2];
-  for (CUevent_st* event : {start, end}) {
-    std::lock_guard<std::mutex> guard(event->moment->mutex);
-    if (!event->moment->issued) return failed(cudaErrorInvalidResourceHandle);
-    if (event->moment->done < event->moment->issued) return cudaErrorNotReady;
-    times[event == end] = event->moment->time;
-  }
-  if (start == end) times[0] = times[1];
-  *milliseconds = std::chrono::duration<float, std::milli>(times[1] - times[0]).count();
+  std::shared_ptr<Record> from = last_record(start), to = last_record(end);
+  if (!from || !to || (start->flags | end->flags) & cudaEventDisableTiming) return failed(cudaErrorInvalidResourceHandle);
+  if (!from->is_reached() || !to->is_reached()) return cudaErrorNotReady;
+  *milliseconds = std::chrono::duration<float, std::milli>(to->time - from->time).count();
   return cudaSuccess;
 }
 
@@ -293,7 +293,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (!known->owns_capture) return failed(cudaErrorStreamCaptureUnmatched);
   CUgraph_st* captured = known->capture;
   std::lock_guard<std::mutex> guard(live().mutex);
-  for (CUstream_st* other : live().streams)
+  for (auto& [name, other] : live().streams)
     if (other->capture == captured) other->capture = nullptr;
   for (CUevent_st* event : live().events)
     if (event->capture == captured) event->capture = nullptr;

@@ -52,8 +52,9 @@ cudaError_t bind(const textureReference* texture, const __loom_image& image) {
 using namespace loom;
 
 extern "C" {
-cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const cudaResourceDesc* resource, const cudaTextureDesc* how, const cudaResourceViewDesc*) {
+cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const cudaResourceDesc* resource, const cudaTextureDesc* how, const cudaResourceViewDesc* view) {
   if (!object || !resource || !how) return failed(cudaErrorInvalidValue);
+  if (view && view->format != cudaResViewFormatNone) return failed(cudaErrorNotSupported);
   auto* made = new __loom_sampler{{}, *how, *resource};
   if (cudaError_t error = image_of(*resource, &made->image)) return delete made, failed(error);
   *object = (cudaTextureObject_t)made;
