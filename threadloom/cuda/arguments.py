@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
 import threading
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 BAD_ARGUMENT = slug("cuda-launch-argument", "a value given to a CUDA kernel does not fit the parameter's type")
 BAD_GEOMETRY = slug("cuda-launch-geometry", "grid, block or shared memory of a CUDA launch is impossible")
 
-MOST_THREADS, MOST_SHARED_BYTES = 1024, 232448
+MOST_SHARED_BYTES = 232448
 _MOST_GRID, _MOST_BLOCK = (2**31 - 1, 65535, 65535), (1024, 1024, 64)
 # C++ pointee -> names of array dtypes that may stand for it
 _DTYPES = {
@@ -56,6 +57,7 @@ class Signature:
     text: str  # demangled: "scale(float*, float, int)"
     parameters: tuple[Parameter, ...]
     static_shared_bytes: int
+    most_threads: int  # of a block
     _local: threading.local = field(default_factory=threading.local, compare=False, repr=False)
 
     @property
@@ -80,16 +82,16 @@ class Signature:
             types = [""] * len(stub.argument_bytes)
         parameters = tuple(_parameter(stub, index, types[index]) for index in range(len(types)))
         shared = unit.static_shared_bytes.get(stub.kernel, 0)
-        return cls(stub.kernel, ENTRY_PREFIX + stub.kernel, text, parameters, shared)
+        return cls(stub.kernel, ENTRY_PREFIX + stub.kernel, text, parameters, shared, stub.most_threads)
 
     def record(self) -> list[object]:
         parameters = [[p.kind, p.size_bytes, p.text, p.written] for p in self.parameters]
-        return [self.symbol, self.entry, self.text, parameters, self.static_shared_bytes]
+        return [self.symbol, self.entry, self.text, parameters, self.static_shared_bytes, self.most_threads]
 
     @classmethod
     def from_record(cls, record: list) -> Signature:
-        symbol, entry, text, parameters, shared = record
-        return cls(symbol, entry, text, tuple(Parameter(*one) for one in parameters), shared)
+        symbol, entry, text, parameters, shared, most_threads = record
+        return cls(symbol, entry, text, tuple(Parameter(*one) for one in parameters), shared, most_threads)
 
     # ------------------------------------------------------------ launching
 
@@ -106,7 +108,7 @@ class Signature:
         values = [self._value(index, arg, ranges) for index, arg in enumerate(args)]
         try:
             room.layout.pack_into(room.memory, 0, *values)
-        except (struct.error, TypeError, ValueError) as error:
+        except (struct.error, TypeError, ValueError, OverflowError) as error:
             raise CompileError(BAD_ARGUMENT, f"an argument of {self.name} does not fit: {error}",
                                why=f"its declaration is {self.text}") from None  # fmt: skip
         return Launch(room.pointers, room.geometry, _distinct(ranges), args)
@@ -121,8 +123,9 @@ class Signature:
     def _geometry(self, grid: object, block: object, shared_bytes: int) -> list[int]:
         sizes = [*_three(grid, _MOST_GRID, "grid"), *_three(block, _MOST_BLOCK, "block")]
         threads = sizes[3] * sizes[4] * sizes[5]
-        if threads > MOST_THREADS:
-            raise CompileError(BAD_GEOMETRY, f"a block of {threads} threads", why=f"a block has at most {MOST_THREADS}")
+        if threads > self.most_threads:
+            raise CompileError(BAD_GEOMETRY, f"a block of {threads} threads",
+                               why=f"a block of {self.name} has at most {self.most_threads}")  # fmt: skip
         if not 0 <= shared_bytes <= MOST_SHARED_BYTES - self.static_shared_bytes:
             raise CompileError(BAD_GEOMETRY, f"{shared_bytes} bytes of shared memory",
                                why=f"a block has at most {MOST_SHARED_BYTES}")  # fmt: skip
@@ -140,11 +143,18 @@ class Signature:
                 )
             return data
         number = arg.item() if hasattr(arg, "item") else arg
-        if parameter.kind in "fde":
-            return float(number)
-        if isinstance(number, float):
-            raise self._misfit(index, arg, "an integer")
-        return number if parameter.kind == "?" else int(number) & ((1 << 8 * parameter.size_bytes) - 1)
+        if parameter.kind == "?":
+            return number
+        bits = 8 * parameter.size_bytes
+        try:
+            if parameter.kind in "fde":
+                return float(number)
+            whole = operator.index(number)
+        except (TypeError, ValueError, OverflowError):
+            raise self._misfit(index, arg, "a number" if parameter.kind in "fde" else "an integer") from None
+        if not -(1 << bits - 1) <= whole < 1 << bits:
+            raise self._misfit(index, arg, f"an integer of {bits} bits, not {whole}")
+        return whole & ((1 << bits) - 1)
 
     def _pointer(self, index: int, arg: object, ranges: list[tuple[int, int, bool]]) -> int:
         if arg is None or isinstance(arg, int):

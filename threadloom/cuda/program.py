@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -65,6 +66,8 @@ class Program:
     instantiated: tuple[str, ...] = ()
     _variables_of: Program | None = field(default=None, repr=False)  # that has the variables which this one uses
     _code: Code | None = field(default=None, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+    _overlapping: int = field(default=0, repr=False)  # launches that run now and whose arrays are not distinct
     _kernels: dict[str, Kernel] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, name: str) -> Kernel:
@@ -107,21 +110,25 @@ class Program:
                            try_="a template needs its arguments: program['name<float>']")  # fmt: skip
 
     def _loaded(self) -> Code:
-        if self._code is None:
-            from threadloom.targets.cpu import jit
+        with self._lock:  # loaded twice, its variables would be there twice
+            if self._code is None:
+                self._code = self._load()
+            return self._code
 
-            exports = [*(signature.entry for signature in self.emitted.signatures), "loom.distinct"]
-            symbols = [variable[1] for variable in self.emitted.variables]
-            imports = _runtime_symbols(self.emitted.llvm)
-            if self._variables_of is None:
-                exports += symbols
-            else:
-                imports |= {symbol: self._variables_of._loaded().addresses[symbol] for symbol in symbols}
-            if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
-                _runtime_in_process()
-            effort = jit.QUICK if "-O0" in self.options else jit.OPTIMIZED
-            self._code = jit.load(self.emitted.llvm, exports, effort, imports)
-        return self._code
+    def _load(self) -> Code:
+        from threadloom.targets.cpu import jit
+
+        exports = [*(signature.entry for signature in self.emitted.signatures), "loom.distinct"]
+        symbols = [variable[1] for variable in self.emitted.variables]
+        imports = _runtime_symbols(self.emitted.llvm)
+        if self._variables_of is None:
+            exports += symbols
+        else:
+            imports |= {symbol: self._variables_of._loaded().addresses[symbol] for symbol in symbols}
+        if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
+            _runtime_in_process()
+        effort = jit.QUICK if "-O0" in self.options else jit.OPTIMIZED
+        return jit.load(self.emitted.llvm, exports, effort, imports)
 
 
 class Kernel:
@@ -131,7 +138,7 @@ class Kernel:
         import ctypes
 
         code = program._loaded()
-        self.signature, self._code = signature, code
+        self.signature, self._code, self._program = signature, code, program
         self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses[signature.entry])
         self._distinct = ctypes.c_int.from_address(code.addresses["loom.distinct"])
         llvm = program.emitted.llvm
@@ -146,10 +153,21 @@ class Kernel:
         self, grid: int | Sequence[int], block: int | Sequence[int], *args: object, shared_bytes: int = 0
     ) -> None:
         launch = self.signature.launch(grid, block, args, shared_bytes)
-        self._distinct.value = launch.arrays_are_distinct
+        overlapping = not launch.arrays_are_distinct
+        self._announce(overlapping)
         self._entry(launch.pointers, launch.geometry)
+        if overlapping:
+            self._announce(-1)
         if self._prints or self._can_fail:
             self._after()
+
+    def _announce(self, overlapping: int) -> None:
+        """Say that so many more launches of overlapping arrays run. Threads launch at the same time, and a kernel asks
+        when it has started: the answer is "distinct" only while it is true of all."""
+        program = self._program
+        with program._lock:
+            program._overlapping += overlapping
+            self._distinct.value = program._overlapping == 0
 
     def _after(self) -> None:
         """Show what was printed; an assert that failed is an error here, and forgotten by the device."""
