@@ -148,6 +148,8 @@ template <class T> static std::vector<T> spread(double low, double high) {
     state ^= state << 13, state ^= state >> 7, state ^= state << 17;
     double u = (double)(state >> 11) / (double)(1ull << 53);
     x[i] = (T)(i % 4 || low <= 0 ? low + (high - low) * u : std::exp(std::log(low) + (std::log(high) - std::log(low)) * u));
+    double quarters = std::round(4 * x[i]) / 4;  // where sines of multiples of pi are exactly zero
+    if (i % 8 == 0 && low <= 0 && quarters != 0 && quarters >= low && quarters <= high) x[i] = (T)quarters;
   }
   return x;
 }

@@ -42,7 +42,7 @@ LOOM_DEVICE double __loom_rsqrt(double x) {
 LOOM_DEVICE double __loom_exp10(double x) {
 #pragma clang fp contract(off)
   double bounded = x < -400 ? -400 : x > 400 ? 400 : x, n = __builtin_rint(bounded * 3.321928094887362);
-  if (bounded == __builtin_rint(bounded) && bounded >= -22 && bounded <= 22) return __builtin_exp10(bounded);
+  if (bounded == __builtin_rint(bounded) && bounded >= 0 && bounded <= 22) return __builtin_exp10(bounded);
   double whole = n * 0.3010299956639812, apart = bounded - whole, under = __builtin_fma(n, 0.3010299956639812, -whole);
   double r = apart - under, lost = (apart - r) - under + n * 2.8037281277851704e-18;
   double t = r * 2.302585092994046, grown = __builtin_expm1(t);
@@ -153,8 +153,6 @@ LOOM_DEVICE float rcbrtf(float x) { return (float)(1.0 / __builtin_cbrt((double)
 LOOM_DEVICE double rcbrt(double x) { return 1.0 / __loom_cbrt(x); }
 LOOM_DEVICE float exp10f(float x) { return __builtin_exp10f(x); }
 LOOM_DEVICE double exp10(double x) { return __loom_exp10(x); }
-LOOM_DEVICE float sinpif(float x) { double y = __builtin_fmod((double)x, 2.0); return (float)__builtin_sin(y * 3.141592653589793); }
-LOOM_DEVICE float cospif(float x) { double y = __builtin_fmod((double)x, 2.0); return (float)__builtin_cos(y * 3.141592653589793); }
 /* Reduce to |r| <= 1/4 of a period first: the product with pi is then exact enough for CUDA's bound of 2 ulp. */
 LOOM_DEVICE double sinpi(double x) {
   double whole = __builtin_rint(x * 2.0), r = __builtin_fma(whole, -0.5, x) * 3.141592653589793;
@@ -168,6 +166,8 @@ LOOM_DEVICE double cospi(double x) {
   double value = quarter & 1 ? __builtin_sin(r) : __builtin_cos(r);
   return (quarter == 1 || quarter == 2) ? -value : value;
 }
+LOOM_DEVICE float sinpif(float x) { return (float)sinpi((double)x); }
+LOOM_DEVICE float cospif(float x) { return (float)cospi((double)x); }
 LOOM_DEVICE void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
 LOOM_DEVICE void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
 LOOM_DEVICE float norm3df(float a, float b, float c) { return (float)__builtin_sqrt((double)a * a + (double)b * b + (double)c * c); }
