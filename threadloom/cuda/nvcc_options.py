@@ -52,14 +52,14 @@ _OPTIONAL_VALUE = frozenset({"-O", "-g", "-allow-unsupported-compiler", "-Werror
 # What has no meaning here: GPU code generation, nvcc's own housekeeping, and --no-fibers: kernels never run on fibers.
 ACCEPTED = frozenset(
     "-code -Xptxas -Xnvlink -Xarchive -Xcudafe -Xfatbin -ccbin -cudart -maxrregcount -t -ftz -prec-div -prec-sqrt "
-    "-keep -keep-dir -default-stream -Werror -diag-suppress -diag-warn -diag-error -dopt -split-compile -extra- "
-    "device-vectorization -expt-relaxed-constexpr -extended-lambda -lineinfo -res-usage -use_fast_math -m -m64 -G "
-    "-dlto -no-compress -err-no -forward-unknown-to-host-compiler -src-in-ptx -restrict -noeh -idp -ddp -target-dir "
+    "-keep -keep-dir -default-stream -Werror -diag-suppress -diag-warn -diag-error -dopt -split-compile "
+    "-extra-device-vectorization -expt-relaxed-constexpr -extended-lambda -lineinfo -res-usage -use_fast_math -m -m64 "
+    "-G -dlto -no-compress -err-no -forward-unknown-to-host-compiler -src-in-ptx -restrict -noeh -idp -ddp -target-dir "
     "-allow-unsupported-compiler -pg -forward-unknown-to-host-linker -forward-unknown-opts -nvvmir-library-dir "
     "-clean -no-align-double -Wno-deprecated-gpu-targets -Wreorder -Wdefault-stream-launch -Wmissing-launch-bounds "
-    "-Wext-lambda-captures-this -compress-all -no-fibers".split()
+    "-Wext-lambda-captures-this -compress-all -no-fibers -w".split()
 )
-MODULES = frozenset({"-ptx", "-cubin", "-fatbin"})  # what the driver API loads: ours, whatever it is called (module.py)
+MODULES = frozenset({"-ptx", "-cubin", "-fatbin"})  # what the driver API loads: runtime/modules.cpp
 _GPU_OUTPUT = {"-optix-ir": "OptiX IR"}
 SOURCES = {".cu": "cu", ".cuh": "cu", ".c": "c", ".cc": "c++", ".cpp": "c++", ".cxx": "c++", ".c++": "c++", ".C": "c++"}
 OBJECTS = frozenset({".o", ".obj", ".a", ".so", ".lo"})
@@ -88,7 +88,6 @@ class NvccPlan:
     relocatable: bool = False
     contract: bool = True
     arch: int = 750
-    quiet: bool = False
     verbose: bool = False
     dry_run: bool = False
     run: bool = False
@@ -225,8 +224,6 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str], word: str) 
             plan.contract = value.lower() not in ("false", "0", "no")
         case "-shared":
             plan.shared = True
-        case "-w":
-            plan.quiet = True
         case "-v":
             plan.verbose = True
         case "-dryrun":

@@ -148,9 +148,9 @@ class Translator:
         index = {"tid": "threadIdx", "ctaid": "blockIdx", "ntid": "blockDim", "nctaid": "gridDim"}
         if (found := re.fullmatch(r"(tid|ctaid|ntid|nctaid)\.([xyz])", word)) is not None:
             return self.call(f"loom.{index[found[1]]}.{found[2]}", (), I32)
-        if word == "smid":
-            return self.call("loom.blockIdx.x", (), I32)
-        if word in ("nsmid", "WARP_SZ", "nwarpid"):
+        if word in ("smid", "nsmid"):  # all blocks on one of the processors: a number that fits arrays of any length
+            return const(I32, 0 if word == "smid" else 1)
+        if word in ("WARP_SZ", "nwarpid"):
             return const(I32, 32)
         if word in ("laneid", "warpid"):
             linear = self.thread_number()

@@ -12,6 +12,7 @@ Functions that stay functions are raised by raise_functions.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.cfg.ops import BasicBlock, Function, Module
@@ -41,6 +42,7 @@ from threadloom.cuda.structure import Choose, Move, Repeat, Statement, structure
 from threadloom.errors import CompileError, slug
 from threadloom.par import ops as par
 from threadloom.par.ops import I32, I64, VOID, Alloca, Barrier, Block, Const, Leaf, Level, Op, Parallel, Return, Value
+from threadloom.par.walk import walk
 
 _BUILTINS: dict[str, Value] = {
     f"loom.{word}.{axis}": value[index]
@@ -147,7 +149,7 @@ def _shared_allocas(function: Function, shared: SharedVariables, all_dynamic: bo
 def _check_defined(functions: list[par.Function], known: dict[str, Function]) -> None:
     """C++ functions must be here; names without mangling may be the C library's."""
     for function in functions:
-        for leaf in leaves(function.body):
+        for leaf in _leaves(function.body):
             callee = leaf.attrs.callee
             found = known.get(callee)
             if found is None or found.blocks or not callee.startswith("_Z") or callee.startswith(_LIBRARY):
@@ -159,6 +161,10 @@ def _check_defined(functions: list[par.Function], known: dict[str, Function]) ->
                 try_="compile and link with -rdc=true, or define the function in a header",
                 loc=leaf.loc,
             )
+
+
+def _leaves(block: Block) -> Iterator[Leaf]:
+    return (op for op in walk(block) if isinstance(op, Leaf))
 
 
 def _readable(symbol: str) -> str:
@@ -191,7 +197,7 @@ def _referenced(functions: list[par.Function], module: Module) -> set[str]:
     """Names of the globals and functions that `functions` use, through initialisers too."""
     found: set[str] = set()
     for function in functions:
-        for leaf in leaves(function.body):
+        for leaf in _leaves(function.body):
             if leaf.attrs.callee:
                 found.add(leaf.attrs.callee)
             for operand in leaf.operands:
@@ -205,19 +211,3 @@ def _referenced(functions: list[par.Function], module: Module) -> set[str]:
         found |= more
         work += more
     return found
-
-
-def leaves(block: Block):
-    """Every leaf inside `block`, in program order."""
-    for op in block.ops:
-        match op:
-            case Leaf():
-                yield op
-            case Parallel(body=body) | par.For(body=body):
-                yield from leaves(body)
-            case par.If(then=then, otherwise=otherwise):
-                yield from leaves(then)
-                yield from leaves(otherwise)
-            case par.While(before=before, after=after):
-                yield from leaves(before)
-                yield from leaves(after)

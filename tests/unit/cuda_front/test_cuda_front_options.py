@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from threadloom.cuda import nvcc_options
 from threadloom.cuda.nvcc_options import parse
 from threadloom.errors import CompileError
 
@@ -41,8 +42,16 @@ def test_passes_can_be_left_out_by_name() -> None:
         parse(["--without=split-threads", "a.cu"])
 
 
-def test_kernels_never_run_on_fibers_so_it_may_be_asked_for() -> None:
-    assert parse(["--no-fibers", "a.cu"]).inputs == [("a.cu", "cu")]
+@pytest.mark.parametrize("option", ["--no-fibers", "--extra-device-vectorization", "-w", "--use_fast_math"])
+def test_what_has_no_meaning_here_may_be_asked_for(option: str) -> None:
+    assert parse([option, "a.cu"]).inputs == [("a.cu", "cu")]
+
+
+def test_every_long_name_stands_for_an_option_that_is_known() -> None:
+    for long, short in nvcc_options._ALIASES.items():
+        value = ["1"] if short in nvcc_options._VALUED - nvcc_options._OPTIONAL_VALUE - {"-optf"} else []
+        if short != "-optf":
+            parse([long, *value, "a.cu"])
 
 
 def test_language_is_forced_for_what_follows() -> None:

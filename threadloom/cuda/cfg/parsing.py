@@ -1,7 +1,7 @@
 """LLVM assembly as llvmlite prints it -> cfg. Leaves are read by par's leaf parser; here are blocks, phis and calls.
 
 Not handled, with a located error: `switch`, `indirectbr` and exception handling (never in device code after
-lower-switch), inline assembly that `asm.py` does not know, `va_arg`.
+lower-switch), inline assembly that `cuda/ptx.py` does not know, `va_arg`.
 """
 
 from __future__ import annotations

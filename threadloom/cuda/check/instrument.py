@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.check import inline_calls
 from threadloom.cuda.check.moment import Clock, steps_inside
 from threadloom.cuda.check.objects import Objects
-from threadloom.cuda.kernel import GEOMETRY
+from threadloom.cuda.kernel import is_kernel
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Access, Kind, Memory, Root, RootKind
 from threadloom.cuda.lower.runtime_calls import CHECK_ACCESS, CHECK_FRESH, CHECK_LAUNCH, CHECK_PRIVATE
@@ -59,7 +59,7 @@ class Instrument:
 
     def apply(self, module: Module) -> Module:
         for function in module.functions:
-            if function.body is not None and tuple(p.value for p in function.params[-len(GEOMETRY) :]) == GEOMETRY:
+            if function.body is not None and is_kernel(function):
                 module = _Kernel(function, module).module()
         return _with_definitions(module)
 
