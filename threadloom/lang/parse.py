@@ -255,7 +255,7 @@ class Parser(Expressions):
             self.names.update(variables)
             self.run(node.body)
             self.b.loc = loc
-            nexts = [self._next(n, arg, ops, args) for n, arg in zip(carried, args, strict=True)]
+            nexts = [self._next(n, arg, ops) for n, arg in zip(carried, args, strict=True)]
         kept = [at for at, value in enumerate(nexts) if isinstance(value, Value)]
         made = {at: self.b.new_value(args[at].type.axes, args[at].type.dtype, carried[at]) for at in kept}
         ops.append(Yield(tuple(nexts[at] for at in kept)))
@@ -266,7 +266,7 @@ class Parser(Expressions):
         for at, name in enumerate(carried):
             self.names[name] = made[at] if at in made else nexts[at]
 
-    def _next(self, name: str, arg: Value, ops: list[Op], args: list[Value]) -> Value | Unusable:
+    def _next(self, name: str, arg: Value, ops: list[Op]) -> Value | Unusable:
         """The value of carried variable `name` at the end of the body."""
         found = self.names[name]
         if found is arg:

@@ -10,10 +10,10 @@ from threadloom.machine.model import Device
 from threadloom.sched.fold import Modulo
 from threadloom.sched.lines import lines_of
 from threadloom.sched.ops import Buffer, LoopPlan, Partition, Section, SProgram
-from threadloom.sched.placement import Place, Placement
+from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.waits import Synchronizer
-from threadloom.task.ops import Kind, TaskGraph
+from threadloom.task.ops import TaskGraph
 
 
 def assemble(
@@ -70,7 +70,7 @@ def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, st
         many = any(count > 1 for (t, _), count in slots.items() if t == place.tile)
         if place.space == "reg" and not many and not any(u.seu.is_async for u in units):
             continue
-        roles = ("",) if place.shared else _owners(place, tile.producers, placement)
+        roles = ("",) if place.shared else _owners(tile.producers, placement)
         for role in roles:
             name = place.tile if len(roles) == 1 else f"{place.tile}.{role}"
             count = place.kept_slots or slots.get((place.tile, role), 1)
@@ -79,7 +79,7 @@ def buffers_of(graph: TaskGraph, placement: Placement, slots: dict[tuple[str, st
     return tuple(made)
 
 
-def _owners(place: Place, producers: tuple[str, ...], placement: Placement) -> tuple[str, ...]:
+def _owners(producers: tuple[str, ...], placement: Placement) -> tuple[str, ...]:
     roles = {r: None for t in producers for r in placement.units[t].roles}
     return tuple(roles) or ("",)
 
@@ -92,5 +92,3 @@ def _loop_plan(loop: int, made: Modulo, sections: tuple[Section, ...], most_trip
     bounds = tuple((name, float(cycles)) for name, cycles in made.bounds.items())
     return LoopPlan(loop, float(made.ii), 1 + max(used, default=0), tuple(starts.items()), bounds, most_trips)
 
-
-__all__ = ["Kind", "assemble", "buffers_of"]

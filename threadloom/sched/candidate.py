@@ -136,7 +136,7 @@ def prepare(partition: Partition, context: Context) -> Candidate | Rejected:
         group = _longest_first_group(partition, context, grid)
         partition = replace(partition, longest_first=True, order=(*grid.walked, *rest), group=group)
     if grid.tiles <= device.eu_count:
-        ahead = frozenset(t for t in ahead if _home(tiles, t, graph) != 0)  # no EU has a next tile
+        ahead = frozenset(t for t in ahead if _home(tiles, t) != 0)  # no EU has a next tile
     made = Candidate(context, partition, sizes, placement, costs, problems, grid, bounds, ahead)
     real = {loop: shared_bounds(problem, bounds[loop]) for loop, problem in problems.items()}
     made.floor_ns = _time(made, _at_bounds(problems, real))
@@ -192,7 +192,7 @@ def _loaded_ahead(graph: TaskGraph, placement: Placement, tiles: TileMap, partit
     return frozenset(
         p.tile
         for p in placement.places.values()
-        if p.shared and _home(tiles, p.tile, graph) in outer and tiles.tile(p.tile).producers
+        if p.shared and _home(tiles, p.tile) in outer and tiles.tile(p.tile).producers
         and all(placement.units[t].seu.completion is Completion.MBARRIER for t in tiles.tile(p.tile).producers)
     )  # fmt: skip
 
@@ -217,7 +217,7 @@ def _shortage(
             own = sum(
                 space.taken(p.bytes_per_slot, p.least_slots) * (1 if p.shared else each)
                 for p in placement.places.values()
-                if p.space == space.name and not p.carried and _home(tiles, p.tile, graph) == loop.id
+                if p.space == space.name and not p.carried and _home(tiles, p.tile) == loop.id
                 and space.role in ("", *placement.units[tiles.tile(p.tile).producers[0]].roles)
             )  # fmt: skip
             if own > space.free_bytes:
@@ -261,7 +261,7 @@ def _columns(task: STask, sizes: Sizes) -> int:
     return most
 
 
-def _home(tiles: TileMap, tile: str, graph: TaskGraph) -> int:
+def _home(tiles: TileMap, tile: str) -> int:
     """The loop whose instances make the tile (0 for one that nothing makes)."""
     producers = tiles.tile(tile).producers
     return tiles.loop_of_task[producers[0]] if producers else 0
@@ -278,7 +278,7 @@ def _at_bounds(problems: dict[int, Problem], bounds: dict[int, dict[str, int]]) 
 def _time(made: Candidate, schedules: dict[int, Modulo]) -> float:
     context = made.context
     return made.after_ns + launch_ns(
-        context.graph, context.device, made.sizes, made.partition, made.grid, schedules, context.moved_bytes
+        context.graph, context.device, made.partition, made.grid, schedules, context.moved_bytes
     )
 
 
@@ -339,7 +339,7 @@ def free_spaces(
                 continue  # placement has seen to it; only the last level can overflow
             if memory.per == "eu":
                 space = Space(memory.name, "", 0, memory.granule_bytes)
-                used = _outside_bytes(graph, placement, tiles, loop.id, space, ahead)
+                used = _outside_bytes(placement, tiles, loop.id, space, ahead)
                 free = int(memory.capacity_bytes.value) - used
                 if memory.name == "smem":
                     free -= int(device.fact("smem_reserved_bytes", 0))
@@ -351,12 +351,12 @@ def free_spaces(
 
 
 def _outside_bytes(
-    graph: TaskGraph, placement: Placement, tiles: TileMap, loop: int, space: Space, ahead: frozenset[str]
+    placement: Placement, tiles: TileMap, loop: int, space: Space, ahead: frozenset[str]
 ) -> int:
     """One slot (two for `ahead`) of each buffer of the memory that another loop makes, or that is carried."""
     total = 0
     for held in placement.places.values():
-        if held.space == space.name and (held.carried or _home(tiles, held.tile, graph) != loop):
+        if held.space == space.name and (held.carried or _home(tiles, held.tile) != loop):
             copies = 1 if held.shared else len(_workers(placement))
             total += space.taken(held.bytes_per_slot, held.least_slots + (held.tile in ahead)) * copies
     return total
@@ -375,7 +375,7 @@ def _role_spaces(
     budget = registers * 4 * threads
     held = [p for p in placement.places.values() if p.space == memory]
     live = sum(p.bytes_per_slot for p in held if _lives_across(p.tile, p.carried, loop, graph, tiles))
-    own = [p for p in held if not p.carried and _home(tiles, p.tile, graph) == loop]
+    own = [p for p in held if not p.carried and _home(tiles, p.tile) == loop]
     quiet = sum(p.bytes_per_slot for p in own if not _is_buffer(p, placement, tiles))
     elsewhere = sum(p.bytes_per_slot for p in held if p not in own and _is_buffer(p, placement, tiles))
     return [Space(memory, role, budget - max(live, elsewhere - quiet)) for role in workers]

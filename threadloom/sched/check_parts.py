@@ -208,8 +208,8 @@ class _Combination:
 
 
 def _misfits(made: _Parts) -> Iterator[tuple[str, str]]:
-    scalars, count = _scalars(made.kernel), _grid(made.kernel)
-    number = next(a.axis.dim for a in count.axes if a.axis.name == made.axis)
+    scalars = _scalars(made.kernel)
+    number = next(a.axis.dim for a in _grid(made.kernel).axes if a.axis.name == made.axis)
     rng = random.Random(1)
     for _ in range(SAMPLES):
         sample = _Sample(scalars, rng, made.axis)
@@ -316,12 +316,12 @@ def _carried_of(used: _Combination) -> dict[str, int]:
     nexts = used.stream.body.ops[-1].values
     found: dict[str, int] = {}
     for at, value in enumerate(nexts):
-        if (name := _taken(value, loads, made, used.stream)) is not None:
+        if (name := _taken(value, loads, made)) is not None:
             found.setdefault(name, at)
     return found
 
 
-def _taken(value: Value, loads: dict[str, str], made: dict[str, Op], stream: Stream) -> str | None:
+def _taken(value: Value, loads: dict[str, str], made: dict[str, Op]) -> str | None:
     """The tensor whose part is added (or folded in), behind any weight."""
     op = made.get(value.name)
     if not isinstance(op, Map):

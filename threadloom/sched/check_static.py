@@ -75,7 +75,7 @@ def check_names(program: SProgram, device: Device, findings: Findings) -> None:
             findings.add(Finding("no-slots", message, buffer=buffer.name))
 
 
-def check_decisions(program: SProgram, device: Device, findings: Findings) -> None:
+def check_decisions(program: SProgram, _device: Device, findings: Findings) -> None:
     """Every decision is one that there is, and what it says of numbers and names can be read."""
     for key, value in program.decisions:
         if key not in decisions.TABLE:
@@ -120,7 +120,7 @@ def _wrong_completion(task: STask, unit: SEU, signal: Signal | None) -> str:
     return f"completes by {unit.completion}, not at {signal.name} ({signal.kind})"
 
 
-def check_sections(program: SProgram, device: Device, findings: Findings) -> None:
+def check_sections(program: SProgram, _device: Device, findings: Findings) -> None:
     """One section per role and loop; tasks and inner loops stand in their own loop; every part of a loop is run."""
     loops = {loop.id: loop for loop in program.graph.loops}
     tasks = {task.name: task for task in program.graph.tasks}
@@ -152,7 +152,6 @@ def check_sections(program: SProgram, device: Device, findings: Findings) -> Non
             if times != 1:
                 message = f"role {role} runs loop {loop} {times} times in each instance of loop {parent}"
                 findings.add(Finding("inner-count", message, str(loop), role=role))
-    del device
 
 
 def _wrong_beginnings(program: SProgram, section: Section) -> list[str]:
@@ -172,7 +171,7 @@ def _wrong_beginnings(program: SProgram, section: Section) -> list[str]:
     return wrong
 
 
-def check_signals(program: SProgram, device: Device, findings: Findings) -> None:
+def check_signals(program: SProgram, _device: Device, findings: Findings) -> None:
     """A ring signal is used in one loop; waits and arrivals suit the kind of the signal."""
     signals = {signal.name: signal for signal in program.signals}
     used: dict[str, set[int]] = defaultdict(set)
@@ -200,7 +199,6 @@ def check_signals(program: SProgram, device: Device, findings: Findings) -> None
     for section in program.sections:
         if stages_of(program, section.loop) < 1:
             findings.add(Finding("wrong-stage", f"loop {section.loop} has no stage", role=section.role))
-    del device
 
 
 def check_capacity(program: SProgram, device: Device, findings: Findings) -> None:

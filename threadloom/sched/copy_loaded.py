@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.task.edges import connect, tiles_of
+from threadloom.task.edges import connected
 from threadloom.task.ops import Guard, Kind, Loop, Method, STask, TaskGraph
 from threadloom.tile.ops import Cast, Value
 
@@ -34,8 +34,7 @@ def copy_loaded(graph: TaskGraph) -> TaskGraph:
         tasks.insert(1 + max(at for at, t in enumerate(tasks) if name in t.writes), task)
         guards += [Guard(task.name, cond, wanted) for cond, wanted in _common_guards(graph, name)]
     loops = [_begun(loop, copies) for loop in graph.loops]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return connected(graph.kernel, tasks, loops, guards)
 
 
 def _name(value: str, loop: int) -> str:

@@ -18,7 +18,7 @@ from threadloom.machine.model import Device
 from threadloom.sched.fold import Modulo
 from threadloom.sched.lines import inner_loops
 from threadloom.sched.ops import Partition
-from threadloom.sched.sizes import BoundScalars, Sizes
+from threadloom.sched.sizes import BoundScalars, Sizes, dim_extent
 from threadloom.task.ops import Loop, TaskGraph
 from threadloom.tile.ops import AxisKind, LoopAxis
 
@@ -162,7 +162,6 @@ class TileTime:
 def launch_ns(
     graph: TaskGraph,
     device: Device,
-    sizes: Sizes,
     partition: Partition,
     grid: Grid,
     schedules: dict[int, Modulo],
@@ -225,10 +224,8 @@ def _to_and_fro(times: list[tuple[int, float]], eus: int) -> float:
     )
 
 
-def moved_bytes(graph: TaskGraph, whole: dict[str, int], dims: dict[str, int]) -> float:
+def moved_bytes(graph: TaskGraph, dims: dict[str, int]) -> float:
     """Bytes that must cross the memory bus: every tensor once."""
-    from threadloom.sched.sizes import dim_extent
-
     total = 0
     for tensor in graph.kernel.tensors:
         total += tensor.dtype.bytes_for(math.prod(dim_extent(d, dims) for d in tensor.dims))

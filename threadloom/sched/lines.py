@@ -73,7 +73,7 @@ def lines_of(graph: TaskGraph, placement: Placement, schedules: dict[int, Modulo
             if loop.id not in active[role.name] and loop.id != 0:
                 continue
             if inner_loops(loop):
-                line = _straight(loop, graph, placement, role.name, active[role.name])
+                line = _straight(loop, placement, role.name, active[role.name])
             else:
                 line = _modulo(loop, graph, placement, role.name, schedules[loop.id])
             lines[loop.id, role.name] = line
@@ -94,7 +94,7 @@ def _issue(task: str, placement: Placement, stage: int = 0) -> Issue:
     return Issue(task, unit.seu.name, unit.method, stage)
 
 
-def _straight(loop: Loop, graph: TaskGraph, placement: Placement, role: str, active: set[int]) -> Line:
+def _straight(loop: Loop, placement: Placement, role: str, active: set[int]) -> Line:
     items = []
     for item in loop.items:
         if isinstance(item, int):

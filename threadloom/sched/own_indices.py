@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.task.edges import connect, tiles_of
+from threadloom.task.edges import connected
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile.ops import Bound, Cast, Const, DimSize, Full, Index, Load, Map, Op, Value
 from threadloom.tile.uses import operands, results
@@ -34,8 +34,7 @@ def own_indices(graph: TaskGraph) -> TaskGraph:
     names = {t.name for t in tasks}
     loops = [replace(x, items=tuple(i for i in x.items if isinstance(i, int) or i in names)) for x in graph.loops]
     guards = [g for g in graph.guards if g.task in names]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return connected(graph.kernel, tasks, loops, guards)
 
 
 def _alone(task: STask, graph: TaskGraph) -> STask | None:

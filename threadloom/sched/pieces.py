@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.task.edges import connect, tiles_of
+from threadloom.task.edges import connected
 from threadloom.task.ops import STask, TaskGraph
 
 
@@ -17,5 +17,4 @@ def in_pieces(graph: TaskGraph, parts: dict[str, tuple[STask, ...]]) -> TaskGrap
     names = {t.name: [piece.name for piece in parts.get(t.name, (t,))] for t in graph.tasks}
     loops = [replace(x, items=tuple(y for item in x.items for y in names.get(item, [item]))) for x in graph.loops]
     guards = [replace(g, task=piece) for g in graph.guards for piece in names[g.task]]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(graph.kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return connected(graph.kernel, tasks, loops, guards)

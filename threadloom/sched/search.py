@@ -344,7 +344,7 @@ def context_of(
         inner = tensor.dims[-1] if tensor.dims else 1
         extent = inner if isinstance(inner, int) else dims[inner]
         strides_ok[tensor.name] = len(tensor.dims) < 2 or tensor.dtype.bytes_for(extent) % granule == 0
-    moved = moved_bytes(graph, whole, dims)
+    moved = moved_bytes(graph, dims)
     scalars = BoundScalars(graph, dims)
     return Context(graph, dims, whole, device, strides_ok, scalars, moved, TileMap(graph), measured, granularity, walk)
 

@@ -25,7 +25,7 @@ from threadloom.sched.ops import Issue, SProgram
 from threadloom.sched.semantics import Places, TaskInstance, Trips
 from threadloom.sched.simulate_values import Outcome, Simulation
 from threadloom.sched.simulated_state import ALL, Cells, Content
-from threadloom.task.interp import _Graph
+from threadloom.task.interp import GraphRun
 from threadloom.task.ops import Loop, Method, STask, TaskGraph
 from threadloom.tile.interp import Run, convert, index_arrays, run_op
 from threadloom.tile.ops import Access, Store
@@ -57,7 +57,7 @@ class Walk:
         return Trips({**counts, 0: (self.tiles,)})
 
 
-class _Walker(_Graph):
+class _Walker(GraphRun):
     """The interpreter of task graphs, for the grid positions `eu`, `eu + eus`, ..., taking notes."""
 
     def __init__(self, graph: TaskGraph, run: Run, eu: int, eus: int):
@@ -170,9 +170,8 @@ class TileExecutor:
         whole = next(iter(cells))[0] == ALL
         if at is None or part == ALL or not whole:
             return array
-        start, stop = situation.ranges[axes[at]]
+        start, _ = situation.ranges[axes[at]]
         first, last = self._part(situation.ranges, part)[axes[at]]
-        del stop
         return array[(slice(None),) * at + (slice(first - start, last - start),)]
 
 

@@ -362,14 +362,14 @@ class Simulation:
                 message = f"{operation.who} writes {use.buffer.name} and an unfenced generic write may land after it"
                 raise Failure("stale-proxy", message)
             self._put(use, made[use.value], operation)
-        expected = self._expected(operation, inputs)
+        expected = self._expected(operation)
         for value, content in made.items():
             if expected is not None and content != expected.get(value):
                 sources = ", ".join(f"{use.value} from {use.buffer.name}" for use in operation.reads)
                 message = f"{operation.who} in {operation.step.role} computed a wrong {value} ({sources})"
                 raise Failure("wrong-value", message)
 
-    def _expected(self, operation: Operation, inputs: dict[str, Cells]) -> dict[str, Content] | None:
+    def _expected(self, operation: Operation) -> dict[str, Content] | None:
         """What the executor knows to be right for this instance; None where it does not."""
         known = getattr(self.executor, "expected", None)
         return known(operation.who, operation.part) if known is not None else None

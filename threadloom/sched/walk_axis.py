@@ -134,8 +134,8 @@ def _mentions(op: object, axis: str) -> bool:
     return any(axis in value.type.axes for value in (*operands(op), *results(op)))
 
 
-def _scalar_values(graph: TaskGraph, axis: str) -> list[Value]:
-    """What the grid body's rank-0 tasks compute from the axis's index."""
+def _scalar_values(graph: TaskGraph) -> list[Value]:
+    """What the grid body's rank-0 tasks compute without reading a tensor."""
     scalars = [t for t in graph.tasks if t.kind is Kind.SCALAR and t.loop == 0]
     computed = [t for t in scalars if not any(isinstance(op, Load) for op in t.ops)]
     values = {r.name: r for t in computed for op in t.ops for r in results(op) if r.name in t.writes}
@@ -146,7 +146,7 @@ def _series(graph: TaskGraph, dims: dict[str, int], axis: str, extent: int) -> d
     """Scalar -> its value at each index of the axis, of those that depend on nothing else."""
     bounds = BoundScalars(graph, dims)
     found = {}
-    for value in _scalar_values(graph, axis) if extent <= MOST_INDICES else ():
+    for value in _scalar_values(graph) if extent <= MOST_INDICES else ():
         numbers = [bounds.value(value, {axis: (i, i + 1)}) for i in range(extent)]
         if None not in numbers:
             found[value.name] = numbers

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from threadloom.task.cluster import cluster
-from threadloom.task.edges import connect, tiles_of
+from threadloom.task.edges import connected
 from threadloom.task.flatten import flatten
 from threadloom.task.ops import Guard, Loop, STask, TaskGraph
 from threadloom.tile.canonicalize import canonicalize
@@ -42,8 +42,7 @@ def build_task_graph(kernel: Kernel, granularity: str = "fused") -> TaskGraph:
         items = tuple(m.loop if m.task is None else m.task.name for m in made)
         loops.append(Loop(body.id, body.parent, body.axes, items, body.carried, body.loc))
     tasks = [_without_scalars(t, kernel) for t in tasks]
-    edges = connect(tasks, loops, guards)
-    return TaskGraph(kernel, tuple(tasks), edges, tiles_of(tasks, loops, edges), tuple(loops), tuple(guards))
+    return connected(kernel, tasks, loops, guards)
 
 
 def _without_scalars(task: STask, kernel: Kernel) -> STask:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from threadloom.task.flatten import Carried
-from threadloom.task.ops import Edge, Guard, Loop, STask, Tile
-from threadloom.tile.ops import TileType
+from threadloom.task.ops import Edge, Guard, Loop, STask, TaskGraph, Tile
+from threadloom.tile.ops import Kernel, TileType
 from threadloom.tile.uses import operands, results
 
 
-def connect(tasks: list[STask], loops: list[Loop], guards: list[Guard]) -> tuple[Edge, ...]:
+def connected(kernel: Kernel, tasks: list[STask], loops: list[Loop], guards: list[Guard]) -> TaskGraph:
+    """The sTask-graph of these sTasks and loops, with its edges and tiles."""
+    return TaskGraph(kernel, tuple(tasks), _edges(tasks, loops), _tiles(tasks, loops), tuple(loops), tuple(guards))
+
+
+def _edges(tasks: list[STask], loops: list[Loop]) -> tuple[Edge, ...]:
     """An edge for every value that an sTask reads and every sTask that may have made it."""
     makers: dict[str, list[str]] = {}
     for task in tasks:
@@ -48,7 +53,7 @@ def _sources(
         yield from _sources(init.name, makers, carried, seen)  # the loop may run no iteration
 
 
-def tiles_of(tasks: list[STask], loops: list[Loop], edges: tuple[Edge, ...]) -> tuple[Tile, ...]:
+def _tiles(tasks: list[STask], loops: list[Loop]) -> tuple[Tile, ...]:
     """One Tile for every value that crosses between sTasks; carried values and their successors share one."""
     types = _types(tasks, loops)
     group = {name: name for name in types}

@@ -23,10 +23,12 @@ def interpret_graph(
     run = Run(graph.kernel, tensors, dims, tiles or {}, exact)
     for scalar in graph.kernel.scalars:
         run.values[scalar.name] = convert(run, np.asarray(scalars[scalar.name]), scalar.dtype)
-    _Graph(graph, run).grid()
+    GraphRun(graph, run).grid()
 
 
-class _Graph:
+class GraphRun:
+    """One execution of a graph; a subclass may take notes (sched/simulate_tiles.py)."""
+
     def __init__(self, graph: TaskGraph, run: Run):
         self.graph, self.run = graph, run
         self.tasks = {t.name: t for t in graph.tasks}

@@ -44,6 +44,7 @@ from threadloom.tile.ops import (
     Value,
     Yield,
 )
+from threadloom.tile.uses import subscript_axes
 
 
 @dataclass(slots=True)
@@ -327,16 +328,6 @@ def _spread(array: np.ndarray, own: tuple[str, ...], axes: tuple[str, ...]) -> n
     return array.transpose(order).reshape([next(sizes) if a in own else 1 for a in axes])
 
 
-def subscript_axes(run: Run, subscripts: tuple[Subscript, ...]) -> tuple[str, ...]:
-    axes: dict[str, None] = {}
-    for term in (t for s in subscripts for t in s.terms):
-        if term.value is not None:
-            axes.update(dict.fromkeys(term.value.type.axes))
-        elif run.axes[term.axis].kind is not AxisKind.EACH:
-            axes[term.axis] = None
-    return tuple(axes)
-
-
 def _load(run: Run, op: Load) -> np.ndarray:
     tensor = run.tensors[op.tensor]
     axes = op.result.type.axes
@@ -355,7 +346,7 @@ def _load(run: Run, op: Load) -> np.ndarray:
 
 def _store(run: Run, op: Store | AtomicAdd) -> None:
     tensor = run.tensors[op.tensor]
-    axes = subscript_axes(run, op.subscripts)
+    axes = subscript_axes(op.subscripts, run.kernel.axes)
     shape = tuple(run.ranges[a][1] - run.ranges[a][0] for a in axes)
     indices = [np.broadcast_to(i, shape) for i in index_arrays(run, op.subscripts, axes)]
     value = np.broadcast_to(_spread(run.get(op.value), op.value.type.axes, axes), shape)

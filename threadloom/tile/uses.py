@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from threadloom.tile.ops import (
     AtomicAdd,
+    Axis,
+    AxisKind,
     Block,
     Bound,
     Cast,
@@ -76,6 +78,18 @@ def results(op: Op) -> tuple[Value, ...]:
             return ()
         case _:
             return (op.result,)
+
+
+def subscript_axes(subscripts: tuple[Subscript, ...], axes: Iterable[Axis]) -> tuple[str, ...]:
+    """The axes of the tile that subscripts describe, in order of first appearance; `axes`: all of the kernel."""
+    each = {a.name for a in axes if a.kind is AxisKind.EACH}
+    found: dict[str, None] = {}
+    for term in (t for s in subscripts for t in s.terms):
+        if term.value is not None:
+            found.update(dict.fromkeys(term.value.type.axes))
+        elif term.axis not in each:
+            found[term.axis] = None
+    return tuple(found)
 
 
 def summed_axes(op: Op) -> set[str]:

@@ -41,7 +41,7 @@ from threadloom.tile.ops import (
     Yield,
 )
 from threadloom.tile.promote import accumulate_dtype
-from threadloom.tile.uses import operands, regions, results, walk
+from threadloom.tile.uses import operands, regions, results, subscript_axes, walk
 
 INVALID_TILE = slug("invalid-tile-ir", "a tile kernel's text (or our own rewriting of it) breaks a rule of the level")
 OVERWRITES = slug("store-overwrites", "a store that several iterations of a loop make to the same place")
@@ -207,7 +207,7 @@ def memory_is_used_right(op: Op, scope: Scope) -> Iterator[str]:
     value = op.result if isinstance(op, Load) else op.value
     if value.type.dtype is not tensor.dtype:
         yield f"%{value.name} is {value.type.dtype.name}, {tensor.name} is {tensor.dtype.name}"
-    axes = subscript_axes(scope.kernel, op.subscripts)
+    axes = subscript_axes(op.subscripts, scope.kernel.axes)
     if isinstance(op, Load) and value.type.axes != axes:
         yield f"%{value.name} has axes {list(value.type.axes)}, its subscripts give {list(axes)}"
     if not isinstance(op, Load) and set(value.type.axes) - set(axes):
@@ -294,18 +294,6 @@ RULES: tuple[Check, ...] = (
 )
 
 
-def subscript_axes(kernel: Kernel, subscripts: tuple[Subscript, ...]) -> tuple[str, ...]:
-    """The axes of the tile that subscripts describe, in order of first appearance."""
-    each = {a.name for a in kernel.axes if a.kind is AxisKind.EACH}
-    axes: dict[str, None] = {}
-    for term in (t for s in subscripts for t in s.terms):
-        if term.value is not None:
-            axes.update(dict.fromkeys(term.value.type.axes))
-        elif term.axis not in each:
-            axes[term.axis] = None
-    return tuple(axes)
-
-
 # ---------------------------------------------------------------- stores that overwrite each other
 
 
@@ -313,11 +301,11 @@ def _check_stores(kernel: Kernel) -> None:
     """Every loop around a store must show in its subscripts, or iterations overwrite each other's results."""
     depends: dict[str, set[str]] = {}
     bounds: dict[str, set[str]] = {}
-    _visit(kernel, kernel.body, (), depends, bounds)
+    _visit(kernel.body, (), depends, bounds)
 
 
 def _visit(
-    kernel: Kernel, block: Block, loops: tuple[Axis, ...], depends: dict[str, set[str]], bounds: dict[str, set[str]]
+    block: Block, loops: tuple[Axis, ...], depends: dict[str, set[str]], bounds: dict[str, set[str]]
 ) -> None:
     """`depends`: the axes that each value's content depends on; `bounds`: those that each axis's range depends on."""
     for op in block.ops:
@@ -332,9 +320,9 @@ def _visit(
             for init, arg in zip(op.inits, op.args, strict=True):
                 depends[arg.name] = depends.get(init.name, set()) | inside
         if isinstance(op, Store):
-            _check_store(kernel, op, loops, depends, bounds)
+            _check_store(op, loops, depends, bounds)
         for region in regions(op):
-            _visit(kernel, region, axes, depends, bounds)
+            _visit(region, axes, depends, bounds)
         read = set().union(*(depends.get(v.name, set()) for v in operands(op)))
         match op:
             case Index() | Bound():
@@ -359,7 +347,7 @@ def _covered(subscripts: tuple[Subscript, ...], depends: dict[str, set[str]], bo
 
 
 def _check_store(
-    kernel: Kernel, op: Store, loops: tuple[Axis, ...], depends: dict[str, set[str]], bounds: dict[str, set[str]]
+    op: Store, loops: tuple[Axis, ...], depends: dict[str, set[str]], bounds: dict[str, set[str]]
 ) -> None:
     missing = [a.name for a in loops if a.name not in _covered(op.subscripts, depends, bounds)]
     if missing:
