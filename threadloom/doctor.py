@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from threadloom import env
 from threadloom.errors import CompileError
+from threadloom.machine.cpu import usable_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,7 @@ def examine() -> list[Finding]:
 
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Finding("Python", True, f"{version}, {cores} cores usable", "everything", "", required=True)
+    return Finding("Python", True, f"{version}, {usable_cores()} cores usable", "everything", "", required=True)
 
 
 def _llvm() -> Finding:

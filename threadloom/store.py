@@ -1,9 +1,10 @@
 """The store of tuning results: one SQLite file, shared by processes, never in the way of a kernel.
 
-Three tables, all keyed by device, kernel (a digest of its text), shape and dtypes:
-  task_times   one sTask alone on one unit, at its tile sizes (the profiler)
-  plan_times   a whole plan on one shape: its time, or that it failed or timed out (what a search resumes from)
-  plans        the plan chosen for a shape
+Three tables, all keyed by device and:
+  task_times   expression, tile sizes, unit: one sTask alone (the profiler)
+  plan_times   kernel (a digest of its text), shape, dtypes, plan: its time, or that it failed or timed out; a
+               search resumes from it
+  plans        kernel, shape, dtypes: the plan chosen
 
 Write-ahead log, so several processes may read and write; every record is its own transaction, so a killed search loses
 nothing measured. A file that is no database is set aside with one message; a full disk is a clear error. The folder has

@@ -27,7 +27,6 @@ A100 = Device(
             rates=(_rate("bytes.load", 32.0, ASSUMED), _rate("bytes.load.shared", 48.0, ASSUMED)),
             latency_cycles=Figure(600.0, ASSUMED),
             issue_cycles=Figure(40.0, ASSUMED),
-            occupies_role=False,
         ),
         SEU(
             name="tc",
@@ -66,7 +65,6 @@ A100 = Device(
                 _rate("mac.i8", 40.0, "assumed: converted first"),
                 _rate("mac.u8", 40.0, "assumed: converted first"),
                 _rate("mac.i64", 16.0, "assumed: converted first"),
-                _rate("bytes.smem", 128.0),
                 _rate("reduce.cycles", 60.0, ASSUMED),
             ),
             latency_cycles=Figure(0.0, "synchronous"),
@@ -100,7 +98,6 @@ A100 = Device(
         ("dot_depth_bytes", 32),
         ("max_dot_columns", 256),
         ("dot_a_space", "reg smem"),
-        ("dot_b_space", "smem"),
         ("accumulator_space", "reg"),
         ("register_fixed_regs", 112),  # addresses, fragments, row statistics: with 104, attention of depth 128 spills
         ("register_slots", 1),  # the emitter does not rename registers over iterations

@@ -123,10 +123,8 @@ def build(facts: CpuFacts) -> Device:
             ("fma_latency_cycles", core.fma_latency_cycles),
             ("register_rows", rows),
             ("register_vectors", vectors),
-            ("line_bytes", 64),
             ("launch_ns", 5000),  # measured: fork and join with two barriers 2-25 us
             ("dot_a_space", "l1 l2"),
-            ("dot_b_space", "l1 l2"),
             ("accumulator_space", "l2"),
             ("exp_on_fma_ports", True),
             ("tile_cycles", 600),  # assumed: entering one tile
@@ -166,7 +164,6 @@ def _vector_unit(facts: CpuFacts, core: Core) -> SEU:
             _rate("cvt", fma / 2, "assumed"),
             _rate("exp", lanes / 7.0, "measured: 0.253 ns an element with 8 lanes at 3.3 GHz, 6.7 cycles a vector"),
             _rate("shuffle", float(lanes), "assumed"),
-            _rate("bytes.l1", float(core.loads_per_cycle * facts.vector_bytes), figures),
             _rate("reduce.cycles", 12.0, "assumed: horizontal step of one row"),
         ),
         latency_cycles=Figure(0.0, "synchronous"),

@@ -9,7 +9,6 @@ from threadloom.machine.model import SEU, Completion, Device, Figure, Memory, Ra
 from threadloom.task.ops import Method
 
 MICRO = "measured: micro-benchmark on one H200"
-DATASHEET = "NVIDIA H200 data sheet"
 HOPPER = "NVIDIA H100 architecture white paper"
 
 
@@ -30,7 +29,6 @@ TMA = SEU(
     latency_cycles=Figure(1200.0, "measured: 526 from L2, 1225 from DRAM for 16 KiB; SMs in step wait for the first"),
     issue_cycles=Figure(100.0, "measured: wait and issue of one thread, 200 a round of two loads"),
     proxy="async",
-    occupies_role=False,
 )
 
 TMA_STORE = SEU(
@@ -42,7 +40,6 @@ TMA_STORE = SEU(
     latency_cycles=Figure(300.0, "assumed: until the shared source has been read"),
     issue_cycles=Figure(44.0, "measured: the proxy fence before it"),
     proxy="async",
-    occupies_role=False,
 )
 
 TENSOR = SEU(
@@ -61,7 +58,6 @@ TENSOR = SEU(
     latency_cycles=Figure(64.0, "measured: 120 for one m64n128k16 of 64 cycles, 57 beyond the occupancy"),
     issue_cycles=Figure(24.0, "assumed: fence, issue and commit"),
     proxy="async",
-    occupies_role=False,
 )
 
 VECTOR = SEU(
@@ -86,7 +82,6 @@ VECTOR = SEU(
         _rate("mac.i8", 40.0, "assumed: converted first"),
         _rate("mac.u8", 40.0, "assumed: converted first"),
         _rate("mac.i64", 16.0, "assumed: converted first"),
-        _rate("bytes.smem", 128.0),
         _rate("reduce.cycles", 60.0, "assumed: latency of one row reduction over a quad"),
     ),
     latency_cycles=Figure(0.0, "synchronous"),
@@ -121,7 +116,6 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("dot_depth_bytes", 32),
     ("max_dot_columns", 256),
     ("dot_a_space", "reg smem"),  # where the row operand may lie
-    ("dot_b_space", "smem"),
     ("accumulator_space", "reg"),
     ("register_fixed_regs", 24),  # addresses, counters, row statistics
     ("worker_regs_1", 240),

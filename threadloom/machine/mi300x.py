@@ -27,7 +27,6 @@ MI300X = Device(
             rates=(_rate("bytes.load", 24.0, ASSUMED), _rate("bytes.load.shared", 32.0, ASSUMED)),
             latency_cycles=Figure(800.0, ASSUMED),
             issue_cycles=Figure(40.0, ASSUMED),
-            occupies_role=False,
         ),
         SEU(
             name="mfma",
@@ -69,7 +68,6 @@ MI300X = Device(
                 _rate("mac.i8", 40.0, "assumed: converted first"),
                 _rate("mac.u8", 40.0, "assumed: converted first"),
                 _rate("mac.i64", 16.0, "assumed: converted first"),
-                _rate("bytes.smem", 128.0),
                 _rate("reduce.cycles", 80.0, ASSUMED),
             ),
             latency_cycles=Figure(0.0, "synchronous"),
@@ -102,7 +100,6 @@ MI300X = Device(
         ("dot_depth_bytes", 32),
         ("max_dot_columns", 256),
         ("dot_a_space", "reg smem"),
-        ("dot_b_space", "smem"),
         ("accumulator_space", "reg"),
         ("register_fixed_regs", 32),
         ("worker_regs_1", 384),

@@ -33,7 +33,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`what` per cycle of one EU: "mac.bf16" "fma.f32" "alu" "exp" "cvt" "bytes.load" "bytes.smem" ..."""
+    """`what` per cycle of one EU: "mac.bf16" "fma.f32" "alu" "exp" "cvt" "bytes.load" "bytes.store" ..."""
 
     what: str
     per_cycle: Figure
@@ -41,11 +41,8 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class SEU:
-    """One kind of specialised unit inside an EU.
-
-    `shared` units (vector lanes) are one resource for all roles of the EU; `occupies_role`: the issuing role is busy
-    until the work is done (synchronous units), otherwise only for `issue_cycles`.
-    """
+    """One kind of specialised unit inside an EU, one resource for all roles of it. A synchronous one keeps the issuing
+    role busy until the work is done, an asynchronous one for `issue_cycles`."""
 
     name: str
     methods: tuple[Method, ...]
@@ -55,7 +52,6 @@ class SEU:
     latency_cycles: Figure  # from end of occupancy to result usable
     issue_cycles: Figure
     proxy: str = "generic"  # the memory proxy of its accesses: "generic" or "async"
-    occupies_role: bool = True
 
     def rate(self, what: str) -> float | None:
         return next((r.per_cycle.value for r in self.rates if r.what == what), None)

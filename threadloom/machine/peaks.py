@@ -7,11 +7,12 @@ not of a data sheet. Takes two to three seconds. A GPU's: targets/cuda/gpu_peaks
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from threadloom.machine.cpu import usable_cores
 
 ACCUMULATORS = 12  # FMA latency (4 or 5 cycles) times two ports, and still within 16 vector registers
 FMA_ROUNDS = 2_000_000
@@ -49,10 +50,6 @@ def measure(threads: int | None = None) -> Peaks:
         [lambda i=i: loops.copy(target + i * part_bytes, source + i * part_bytes, vectors) for i in range(count)]
     )
     return Peaks(count, flops / fma_s, 2 * part_bytes * count / copy_s)
-
-
-def usable_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _best_seconds(works: list[Callable[[], object]]) -> float:

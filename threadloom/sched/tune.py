@@ -8,7 +8,6 @@ the few fastest run once more in turns, since a GPU's clock depends on what ran 
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from threadloom.errors import CompileError, slug
+from threadloom.machine.cpu import usable_cores
 from threadloom.machine.model import Device
 from threadloom.sched.candidate import Candidate
 from threadloom.sched.measure import TIMEOUT_S, Made, Measurer
@@ -216,8 +216,7 @@ def _measure_compiled(session: Session, recipes: list[Recipe]) -> None:
 
 def _made(session: Session, recipes: list[Recipe], folder: Path) -> Iterator[Made]:
     """Compiled plans in the order they become ready; none after the deadline."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    compilers = [session.measurer() for _ in range(max(1, min(MOST_COMPILERS, cores, len(recipes))))]
+    compilers = [session.measurer() for _ in range(max(1, min(MOST_COMPILERS, usable_cores(), len(recipes))))]
     idle = list(compilers)
 
     def make(number: int, recipe: Recipe) -> Made | None:
