@@ -44,8 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
     parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built; "
                         "ablation: scaling of what `loom bench rodinia --scratch DIR` built")  # fmt: skip
-    parser.add_argument("--counts", default="", metavar="N,N", help="ablation --built: numbers of workers")
-    parser.add_argument("--seconds", type=positive, default=200.0, help="ablation --built: when to stop (default 200)")
+    parser.add_argument("--counts", default="", metavar="N,N", help="ablation: numbers of workers (1, 2, 4 ... cores)")
+    parser.add_argument("--seconds", type=positive, default=3600.0, help="ablation: when to stop (default an hour)")
+    parser.add_argument("--jobs", type=at_least(1), default=1, help="rodinia, ablation: builds at a time (default 1)")
+    parser.add_argument("--workers", type=at_least(1), default=4, help="ablation: of each build timed, as many builds "
+                        "at a time as the cores allow (default 4)")  # fmt: skip
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="ablation --built: copy it there instead")
     parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
     parser.add_argument(

@@ -1,12 +1,14 @@
 """loom bench ablation: what each optimisation is worth over Rodinia, scaling over cores, and others that do the same:
 the matmul of MCUDA, Rodinia's OpenCL twins on PoCL.
 
-    loom bench ablation --path CHECKOUT --scratch DIR --parts passes,scaling,mcuda,pocl --json F --svg PREFIX
-    loom bench ablation ... --rounds 0          only builds, for timing later in a quiet turn
-    loom bench ablation --parts scaling --built DIR --counts 1,2,4,8,16 --seconds 200 --json F
-                                                times what `loom bench rodinia --scratch DIR --rounds 0` built there,
-                                                ours and the twins; needs no compiler
-    loom bench ablation --built DIR --pack FOLDER    copies what that needs, for a machine with more cores
+    loom bench ablation --path CHECKOUT --scratch DIR --json F --svg PREFIX        passes, scaling and MCUDA's matmul
+    loom bench ablation ... --jobs 16 --seconds 580     builds by 16 processes, ends in time and says what it left; the
+                                                        same command again goes on from there
+    loom bench ablation ... --rounds 0                  only builds, for timing later in a quiet turn
+    loom bench ablation --parts scaling --built DIR --counts 1,2,4,8,16 --json F
+                                                        times what `loom bench rodinia --scratch DIR --rounds 0` built
+                                                        there, ours and the twins; needs no compiler
+    loom bench ablation --built DIR --pack FOLDER       copies what that needs, for a machine with more cores
 
 Rows of programs that are in F already and not asked for again by --only stay, so that a table grows over several turns.
 """
@@ -17,18 +19,20 @@ import argparse
 import json
 import platform
 import tempfile
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from threadloom.bench import mcuda, plot
 from threadloom.bench.run import machine
-from threadloom.bench.suites import ablation, pocl, scaling
+from threadloom.bench.suites import ablation, ablation_builds, ablation_times, pocl, scaling
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
-from threadloom.bench.suites.rodinia_speed import builds, geometric_mean
+from threadloom.bench.suites.rodinia_speed import build_pairs, builds, geometric_mean
 from threadloom.cli import UsageError, json_output
 from threadloom.cuda.lower.pipeline import OPTIONAL
 
-PARTS = ("passes", "scaling", "mcuda", "pocl")
+PARTS = ("mcuda", "scaling", "pocl", "passes")  # in the order in which they run
 _SIZES = (256, 512)  # parallel-inner forks for every step of every block
 
 
@@ -45,32 +49,93 @@ def run(args: argparse.Namespace, commit: str) -> int:
     with tempfile.TemporaryDirectory(prefix="loom-ablation-") as temporary:
         scratch = (args.scratch or Path(temporary)).resolve()
         scratch.mkdir(parents=True, exist_ok=True)
-        rounds = 5 if args.rounds is None else args.rounds
-        for pair in pairs if "passes" in parts else ():
-            found = ablation.prepare(pair, args.path.resolve(), scratch, OPTIONAL)
-            ablation.time_variants(found, scratch, rounds)
-            print(line(found), flush=True)
-            if rounds:
-                record["passes"][pair.name] = {"commit": found.commit, **row(found)}
-        for pair in pairs if "scaling" in parts else ():
-            points = dict(ablation.scaling(pair, args.path.resolve(), scratch, rounds))
-            if points and rounds:
-                record["scaling"][pair.name] = {"commit": commit, "kernel_s": {str(n): t for n, t in points.items()}}
-                print(f"{pair.name:15} " + "  ".join(f"{n}: {median(t) * 1e3:.1f} ms" for n, t in points.items()))
-        if "pocl" in parts:
-            for one in pocl.compare(args.path.resolve(), scratch, rounds, [pair.name for pair in pairs]):
-                print(f"{one.name:15} " + (f"{one.ratio:.2f}x PoCL" if one.ratio else one.cause), flush=True)
-                if rounds:
-                    times = {"ours_s": one.ours_s, "pocl_s": one.pocl_s}
-                    record["pocl"][one.name] = {
-                        "commit": commit, **times, "ratio": one.ratio, "cause": one.cause, "build_log": one.build_log,
-                    }  # fmt: skip
-        if "mcuda" in parts:
-            programs = mcuda.build(scratch)
-            record["mcuda"] = {"commit": commit, **compare_matmul(programs, rounds)} if rounds else {}
+        whole = _Run(args, pairs, scratch, record, commit, time.monotonic() + args.seconds)
+        for part in (part for part in PARTS if part in parts):
+            whole.run(part)
     # Only now: it loads torch, whose OpenMP runtime the programs would then be built for.
     facts = machine()
-    return _finish(args, record, facts) if rounds else 0
+    return _finish(args, record, facts) if args.rounds != 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The parts of one call, each of which gets an even share of the time that the parts before it have left."""
+
+    args: argparse.Namespace
+    pairs: list[Pair]
+    scratch: Path
+    record: dict
+    commit: str
+    end: float  # of time.monotonic()
+
+    @property
+    def rounds(self) -> int:
+        return 5 if self.args.rounds is None else self.args.rounds
+
+    def run(self, part: str) -> None:
+        wanted = [one for one in PARTS if one in self.args.parts.split(",")]
+        left = len(wanted) - wanted.index(part)
+        until = time.monotonic() + (self.end - time.monotonic()) / left
+        {"mcuda": self._mcuda, "scaling": self._scaling, "pocl": self._pocl, "passes": self._passes}[part](until)
+
+    def save(self) -> None:
+        if self.rounds:
+            json_output.write(self.args, "bench-ablation", 1, self.record)
+
+    def _passes(self, until: float) -> None:
+        now = time.monotonic()
+        build_until = now + (until - now) / 2 if self.rounds else until
+        found, left = ablation_builds.build_all(
+            self.pairs, self.args.path.resolve(), self.scratch, OPTIONAL, self.args.jobs, build_until
+        )
+        for one in found:
+            take_times(one, self.record["passes"].get(one.pair.name))
+        print(f"builds took {time.monotonic() - now:.0f} s; not built: {', '.join(left) or 'none'}", flush=True)
+
+        def save() -> None:
+            for one in found:
+                ablation.share_times(one)
+                if any(variant.kernel_s for variant in one.variants.values()):
+                    self.record["passes"][one.pair.name] = {"commit": one.commit, **row(one)}
+            self.save()
+
+        if self.rounds:
+            untimed = ablation_times.time_all(found, self.scratch, self.rounds, self.args.workers, until, save)
+            self.record["not_reached"] = {"builds": left, "times": untimed, "workers": self.args.workers}
+            print(f"not timed: {', '.join(untimed) or 'none'}", flush=True)
+        for one in found:
+            print(line(one), flush=True)
+
+    def _scaling(self, until: float) -> None:
+        build_pairs(self.args.path.resolve(), self.scratch, self.args.only, self.args.jobs)
+        if self.rounds:
+            _time_scaling(self.args, self.pairs, self.scratch, self.record, until - time.monotonic())
+            self.save()
+
+    def _pocl(self, until: float) -> None:
+        names = [pair.name for pair in self.pairs]
+        for one in pocl.compare(self.args.path.resolve(), self.scratch, self.rounds, names):
+            print(f"{one.name:15} " + (f"{one.ratio:.2f}x PoCL" if one.ratio else one.cause), flush=True)
+            if self.rounds:
+                times = {"ours_s": one.ours_s, "pocl_s": one.pocl_s}
+                self.record["pocl"][one.name] = {
+                    "commit": self.commit, **times, "ratio": one.ratio, "cause": one.cause, "build_log": one.build_log,
+                }  # fmt: skip
+
+    def _mcuda(self, until: float) -> None:
+        programs = mcuda.build(self.scratch)
+        if self.rounds:
+            self.record["mcuda"] = {"commit": self.commit, **compare_matmul(programs, self.rounds)}
+            self.save()
+
+
+def take_times(found: ablation.Ablation, old: dict | None) -> None:
+    """What an earlier call measured of the same programs."""
+    if old is None or old["commit"] != found.commit:
+        return
+    for variant in ablation.distinct(found):
+        if old["program"].get(variant.name) == variant.digest:
+            variant.kernel_s.extend(old["kernel_s"].get(variant.name, ()))
 
 
 def _finish(args: argparse.Namespace, record: dict, facts: dict[str, str | int]) -> int:
@@ -92,11 +157,17 @@ def _of_built(args: argparse.Namespace, pairs: list[Pair]) -> int:
         return 0
     if args.parts != "scaling":
         raise UsageError("--built is for --parts scaling")
+    record = _kept(args.json)
+    _time_scaling(args, pairs, args.built, record, args.seconds)
+    return _finish(args, record, {"python": platform.python_version()})  # there may be no compiler to ask
+
+
+def _time_scaling(args: argparse.Namespace, pairs: list[Pair], built: Path, record: dict, seconds: float) -> None:
     counts = sorted({int(one) for one in args.counts.split(",")}) if args.counts else ablation.worker_counts()
-    record, known = _kept(args.json), builds(args.built)
+    known = builds(built)
     pairs = [pair for pair in pairs if pair.name in known]
     print(scaling.cores_text(), flush=True)
-    for found in scaling.time_all(args.built.resolve(), pairs, counts, args.seconds):
+    for found in scaling.time_all(built.resolve(), pairs, counts, seconds):
         print(scaling_line(found), flush=True)
         if times := found.kernel_s.get(scaling.OURS):
             twins = {name: one for name, one in found.kernel_s.items() if name != scaling.OURS}
@@ -107,7 +178,6 @@ def _of_built(args: argparse.Namespace, pairs: list[Pair]) -> int:
                 "twins": {name: {str(n): t for n, t in sorted(one.items())} for name, one in twins.items()},
                 "cause": found.causes,
             }
-    return _finish(args, record, {"python": platform.python_version()})  # there may be no compiler to ask
 
 
 def scaling_line(found: scaling.Scaling) -> str:
@@ -129,7 +199,7 @@ def _kept(path: str | None) -> dict:
     """The parts of an earlier record that this one adds to."""
     place = Path(path) if path and path != "-" else None
     old = json.loads(place.read_text()) if place is not None and place.exists() else {}
-    return {part: old.get(part) or {} for part in PARTS}
+    return {part: old.get(part) or {} for part in (*PARTS, "not_reached")}
 
 
 def processor() -> str:

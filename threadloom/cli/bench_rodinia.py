@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="loom-rodinia-") as temporary:
         scratch = (args.built or args.scratch or Path(temporary)).resolve()
         if args.built is None:
-            build_pairs(args.path.resolve(), scratch, args.only)
+            build_pairs(args.path.resolve(), scratch, args.only, args.jobs)
         known = builds(scratch)
         if missing := [pair.name for pair in chosen(args.only) if pair.name not in known]:
             raise UsageError(f"{missing[0]} was not built in {args.built}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import time
 from contextlib import chdir
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 
 from threadloom.bench import plot
-from threadloom.bench.suites import ablation, pocl, results, rodinia_data, scaling
+from threadloom.bench.suites import ablation, ablation_builds, ablation_times, pocl, results, rodinia_data, scaling
 from threadloom.bench.suites.ablation import ALL, NONE, Ablation, Variant, switches
+from threadloom.bench.suites.process import Limits
 from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
 from threadloom.cli import UsageError, bench_ablation
 from threadloom.cuda.lower.pipeline import OPTIONAL
@@ -91,10 +93,11 @@ def test_torch_is_loaded_after_the_builds(monkeypatch: pytest.MonkeyPatch, tmp_p
     """Its OpenMP runtime, once in the process, is the one that programs are built for, and the headers' folder is
     looked for beside it: kmeans did not build."""
     order: list[str] = []
-    monkeypatch.setattr(ablation, "prepare", lambda *_: order.append("build") or _measured())
+    monkeypatch.setattr(ablation_builds, "build_all", lambda *_: order.append("build") or ([_measured()], []))
     monkeypatch.setattr(bench_ablation, "machine", lambda: order.append("torch") or {})
     args = argparse.Namespace(
-        parts="passes", path=Path("."), built=None, only="nw", json=None, scratch=tmp_path, rounds=0, svg=None
+        parts="passes", path=Path("."), built=None, only="nw", json=None, scratch=tmp_path, rounds=0, svg=None,
+        seconds=60.0, jobs=1, workers=1,
     )
     assert bench_ablation.run(args, "") == 0
     assert order == ["build", "torch"]
@@ -119,12 +122,49 @@ def test_a_pass_that_changes_nothing_makes_the_same_program(tmp_path: Path) -> N
     pair = ablation.Pair("v", "v", "loom-nvcc v.cu -o program", "./program", "v", "", "")
     with chdir(tmp_path):
         sources = ablation.read_sources(pair, tmp_path)
-        digests = ablation.fingerprints(sources, OPTIONAL)
+        wanted = (ALL, "without eliminate-barriers", "without batch-launches")
+        digests = {name: ablation.fingerprint(sources, switches(OPTIONAL)[name]) for name in wanted}
+        assert "eliminate-barriers" in ablation.idle_passes(sources)
         assert ablation.build_variant(sources, OPTIONAL, tmp_path / "none") == ""
         assert subprocess.run([tmp_path / "none"], check=False).returncode == 0
     changed = {name for name, digest in digests.items() if digest != digests[ALL]}
     assert "without eliminate-barriers" not in changed
     assert "without batch-launches" in changed
+
+
+@pytest.mark.clang
+def test_builds_go_on_where_time_ran_out(tmp_path: Path) -> None:
+    source = tmp_path / "checkout" / "cuda" / "v" / "v.cu"
+    source.parent.mkdir(parents=True)
+    source.write_text("__global__ void v(float* x) { x[blockIdx.x * 64 + threadIdx.x] += 1; }\n"
+                      "int main() { float* x; cudaMalloc(&x, 4096); v<<<16, 64>>>(x); }\n")  # fmt: skip
+    pair, passes = Pair("v", "v", "loom-nvcc v.cu -o program", "./program", "v", "", ""), ("batch-launches", "jam-rows")
+
+    def build(seconds: float) -> tuple[list[Ablation], list[str]]:
+        until = time.monotonic() + seconds
+        return ablation_builds.build_all([pair], tmp_path / "checkout", tmp_path / "s", passes, 2, until)
+
+    (found,), left = build(-1)
+    assert found.variants == {} and len(left) == len(switches(passes))
+    (found,), left = build(600)
+    assert left == [] and set(found.variants) == set(switches(passes))
+    assert found.variants["without jam-rows"].digest == found.variants[ALL].digest
+    programs = {place: place.stat().st_mtime_ns for place in (tmp_path / "s" / "cuda" / "v").glob("program.*")}
+    assert len(programs) == 2
+    (again,), left = build(-1)
+    assert again.variants == found.variants and left == []
+    assert {place: place.stat().st_mtime_ns for place in programs} == programs
+    assert ablation_times.time_all([again], tmp_path / "s", 2, 1, time.monotonic() + 60, lambda: None) == []
+    assert [len(one.kernel_s) for one in ablation.distinct(again)] == [2, 2]
+
+
+def test_times_of_an_earlier_call_count() -> None:
+    old = {"commit": "c", "program": {ALL: "ab", NONE: "other"}, "kernel_s": {ALL: [1.0], NONE: [2.0]}}
+    found = Ablation(PAIRS[0], {ALL: Variant(ALL, "ab"), NONE: Variant(NONE, "none")}, "c")
+    bench_ablation.take_times(found, old)
+    assert [one.kernel_s for one in ablation.distinct(found)] == [[1.0], []]
+    bench_ablation.take_times(found, {**old, "commit": "another"})
+    assert [one.kernel_s for one in ablation.distinct(found)] == [[1.0], []]
 
 
 # ---------------------------------------------------------------- scaling of programs that were built before
@@ -159,7 +199,7 @@ def test_scaling_of_built_programs(tmp_path: Path) -> None:
     assert "physical_cores" in record["machine"]
     assert (tmp_path / "plot-scaling.svg").exists()
     said = (tmp_path / "openmp-gcc" / pair.openmp / "said").read_text().splitlines()
-    assert said[0] == "cores close -n 1 -s 2048"
+    assert said[0].startswith("{") and said[0].endswith("} close -n 2 -s 2048")  # the most workers first
 
 
 def test_pairs_that_are_measured_larger_exist() -> None:
@@ -200,12 +240,15 @@ def test_whole_numbers_must_be_equal() -> None:
 def test_a_build_with_other_results_is_not_timed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     right, wrong = _copies(np.ones(4, np.float32)), _copies(np.zeros(4, np.float32))
 
-    def run(pair: Pair, folder: Path, program: str, variables: dict) -> dict:
+    def run(pair: Pair, folder: Path, program: str, variables: dict, limits: Limits) -> dict:
         return {"span_s": 2.0, "copies_in_span_s": 0.5, "results": wrong if program.endswith(".b") else right}
 
     monkeypatch.setattr(ablation, "profiled", run)
     found = _measured()
-    ablation.time_variants(found, tmp_path, 1)
+    for variant in found.variants.values():
+        variant.kernel_s.clear()
+    assert ablation_times.time_all([found], tmp_path, 1, 1, time.monotonic() + 60, lambda: None) == []
+    ablation.share_times(found)
     assert "other results" in found.variants["without a"].cause  # digest b
     assert found.worth_last("a") is None
     assert found.variants[NONE].cause == "" and found.variants[NONE].kernel_s[-1] == 1.5

@@ -1,7 +1,7 @@
 """What each optimisation is worth: Rodinia's programs built with all passes but one, and with one alone (PPoPP'23).
 
 A pass that changes nothing about a program is not built and timed for it: the lowered kernels of both are compared
-first. Builds stay in the scratch folder, so that timing can be done later, in turns.
+first. Builds stay in the scratch folder, so that timing can be done later, in turns; ablation_builds.py makes them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import chdir
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from threadloom.bench.suites import results, rodinia_data
-from threadloom.bench.suites.driver import environment, version
+from threadloom.bench.suites.driver import environment
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.program import build_cause
 from threadloom.bench.suites.rodinia_pairs import Pair
 from threadloom.errors import ThreadloomError
-from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
     from threadloom.cuda.front import FrontIr
@@ -64,8 +62,11 @@ class Ablation:
     commit: str = ""  # that was built
 
     def ratio(self, slow: str, fast: str) -> float | None:
-        """Time of `slow` over that of `fast`; 1.0 where both are the same program, None where one did not run."""
-        one, other = self.variants[slow], self.variants[fast]
+        """Time of `slow` over that of `fast`; 1.0 where both are the same program, None where one did not run or
+        was not reached."""
+        one, other = self.variants.get(slow), self.variants.get(fast)
+        if one is None or other is None:
+            return None
         if one.digest == other.digest:
             return 1.0
         if one.time_s is None or other.time_s is None or other.time_s <= 0:
@@ -97,26 +98,6 @@ def switches(passes: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
         else:
             found[f"only {one}"] = tuple(other for other in none if other != one)
     return found
-
-
-def prepare(pair: Pair, checkout: Path, scratch: Path, passes: tuple[str, ...]) -> Ablation:
-    """The variants of `pair`, every distinct one built in `scratch`. What an earlier call built there for the same
-    passes is taken as it is, with the commit of that time: timing wants a quiet machine, building takes long."""
-    folder = copied(pair, checkout, scratch)
-    kept = folder / "builds.json"
-    record = json.loads(kept.read_text()) if kept.exists() else {}
-    if set(record.get("digests", ())) != set(switches(passes)):
-        with chdir(folder), tempfile.TemporaryDirectory(prefix="loom-") as objects:
-            sources = read_sources(pair, Path(objects))
-            record = {"commit": version(), "digests": fingerprints(sources, passes), "causes": {}}
-            for name, left_out in switches(passes).items():
-                program = folder / f"program.{record['digests'][name]}"
-                if not program.exists() and (cause := build_variant(sources, left_out, program)):
-                    record["causes"][name] = cause
-        write_whole(kept, json.dumps(record))
-    causes = record["causes"]
-    variants = {name: Variant(name, digest, [], causes.get(name, "")) for name, digest in record["digests"].items()}
-    return Ablation(pair, variants, record["commit"])
 
 
 def copied(pair: Pair, checkout: Path, scratch: Path) -> Path:
@@ -156,32 +137,34 @@ def read_sources(pair: Pair, objects: Path) -> Sources:
     return sources
 
 
-def fingerprints(sources: Sources, passes: tuple[str, ...]) -> dict[str, str]:
-    """A digest of the kernels of each variant, as lowered, and of whether their launches may wait in batches."""
-    digests = {name: hashlib.sha256() for name in switches(passes)}
-    for _, raised, stubs in sources.units.values():
-        for name, text in _lowered_texts(raised, stubs, passes).items():
-            digests[name].update(text.encode())
-    return {name: digest.hexdigest()[:16] for name, digest in digests.items()}
+def idle_passes(sources: Sources) -> set[str]:
+    """Those that change no kernel of the program: without one of them alone it is the same."""
+    from threadloom.cuda.lower import pipeline
+
+    changed: set[str] = set()
+    names: set[str] = set()
+    for _, raised, _ in sources.units.values():
+        steps = pipeline.lower(raised.module).steps
+        names |= {step.name for step in steps}
+        changed |= {step.name for step in steps if step.changed}
+    return names - changed
 
 
-def _lowered_texts(raised: Raised, stubs: tuple[Stub, ...], passes: tuple[str, ...]) -> dict[str, str]:
+def fingerprint(sources: Sources, without: tuple[str, ...]) -> str:
+    """A digest of a variant's kernels, as lowered, and of whether their launches may wait in batches."""
     from threadloom.cuda import launch_effects
     from threadloom.cuda.lower import pipeline
     from threadloom.par.text import print_module
 
-    whole = pipeline.lower(raised.module)
-    idle = {step.name for step in whole.steps if not step.changed}
-    kernels = {function.name: function for function in raised.module.functions}
-    found = [launch_effects.launch_effects(kernels[s.kernel], raised.module, whole.module, s) for s in stubs]
-    effects = [one for one in found if not isinstance(one, str)]
-    texts: dict[str, str] = {}
-    for name, without in switches(passes).items():
-        same = len(without) == 1 and without[0] in idle
-        module = whole.module if not without or same else pipeline.lower(raised.module, without=without).module
+    digest = hashlib.sha256()
+    for _, raised, stubs in sources.units.values():
+        module = pipeline.lower(raised.module, without=without).module
+        kernels = {function.name: function for function in raised.module.functions}
+        found = [launch_effects.launch_effects(kernels[s.kernel], raised.module, module, s) for s in stubs]
+        effects = [one for one in found if not isinstance(one, str)]
         text = _LAUNCH_FACT.sub("", print_module(module, False))
-        texts[name] = text + _batched(effects, without)
-    return texts
+        digest.update((text + _batched(effects, without)).encode())
+    return digest.hexdigest()[:16]
 
 
 def _batched(effects: list[tuple[PointerEffect, ...]], without: tuple[str, ...]) -> str:
@@ -234,22 +217,32 @@ def build(pair: Pair, folder: Path, without: tuple[str, ...], program: Path) -> 
     return ""
 
 
-def time_variants(ablation: Ablation, scratch: Path, rounds: int) -> None:
-    """All distinct programs once a round, so that what else the machine does hits them alike."""
-    folder = scratch / "cuda" / ablation.pair.cuda
+def distinct(ablation: Ablation) -> list[Variant]:
+    """One variant for each program, in the order in which they tell most: all and none, all but one, one alone."""
+    ranks = {ALL: 0, NONE: 1}
+    order = sorted(ablation.variants.values(), key=lambda one: ranks.get(one.name, 2 if "without" in one.name else 3))
     first: dict[str, Variant] = {}
-    for variant in ablation.variants.values():
+    for variant in order:
         first.setdefault(variant.digest, variant)
-    for _ in range(rounds):
-        for variant in first.values():
-            if not variant.cause:
-                measured = profiled(ablation.pair, folder, f"./program.{variant.digest}", {})
-                if measured is None:
-                    variant.cause = "does not run"
-                else:
-                    variant.kernel_s.append(_kernel_s(measured))
-                    variant.results = measured.get("results", [])
-    if ablation.pair.same_each_run:
+    return list(first.values())
+
+
+def time_variant(ablation: Ablation, variant: Variant, scratch: Path, variables: Mapping[str, str],
+                 limits: Limits = _LIMITS) -> None:  # fmt: skip
+    """One more run of it."""
+    folder = scratch / "cuda" / ablation.pair.cuda
+    measured = profiled(ablation.pair, folder, f"./program.{variant.digest}", variables, limits)
+    if measured is None:
+        variant.cause = "does not run"
+    else:
+        variant.kernel_s.append(_kernel_s(measured))
+        variant.results = measured.get("results", [])
+
+
+def share_times(ablation: Ablation) -> None:
+    """After the last round: builds with other results count as failed, and equal programs have equal times."""
+    first = {variant.digest: variant for variant in distinct(ablation)}
+    if ablation.pair.same_each_run and NONE in ablation.variants:
         _compare(first[ablation.variants[NONE].digest], first.values())
     for variant in ablation.variants.values():
         same = first[variant.digest]
@@ -259,7 +252,8 @@ def time_variants(ablation: Ablation, scratch: Path, rounds: int) -> None:
 def _compare(plain: Variant, others: Iterable[Variant]) -> None:
     """A build that gives other results than the one without any pass is not timed: it counts as failed."""
     for variant in others:
-        if not plain.cause and not variant.cause and (wrong := results.differ(variant.results, plain.results)):
+        both = plain.results and variant.results and not plain.cause and not variant.cause
+        if both and (wrong := results.differ(variant.results, plain.results)):
             variant.cause = f"other results than with no pass: {wrong}"
 
 
@@ -273,49 +267,37 @@ def _kernel_s(record: dict) -> float:
     return record["span_s"] - record["copies_in_span_s"]
 
 
-def profiled(pair: Pair, folder: Path, program: str, variables: Mapping[str, str]) -> dict | None:
+def profiled(pair: Pair, folder: Path, program: str, variables: Mapping[str, str],
+             limits: Limits = _LIMITS) -> dict | None:  # fmt: skip
     """What LOOM_PROFILE tells of one run; None where the program fails."""
     times = folder / "times.json"
     times.unlink(missing_ok=True)
     command = "exec " + pair.run.replace("./program", program, 1)
     shown = {"OMP_WAIT_POLICY": "active", "LOOM_PROFILE": str(times), **variables}
-    outcome = run(["sh", "-c", command], folder, _LIMITS, shown)
+    outcome = run(["sh", "-c", command], folder, limits, shown)
     if outcome.stopped or outcome.status < 0 or not times.exists():
         return None
     return json.loads(times.read_text())
 
 
-# ---------------------------------------------------------------- scaling
+# ---------------------------------------------------------------- cores
+
+
+def core_numbers() -> list[int]:
+    """The first processor of each core that this process may use."""
+    seen: dict[str, int] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        seen.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
+    return list(seen.values())
 
 
 def physical_cores() -> int:
     """Cores that this process may use, threads of one core counted once."""
-    seen = set()
-    for cpu in os.sched_getaffinity(0):
-        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        seen.add(siblings.read_text() if siblings.exists() else str(cpu))
-    return len(seen)
+    return len(core_numbers())
 
 
 def worker_counts() -> list[int]:
     """1, 2, 4 ... up to the number of physical cores."""
     cores = physical_cores()
     return sorted({*(1 << power for power in range(cores.bit_length()) if 1 << power <= cores), cores})
-
-
-def scaling(pair: Pair, checkout: Path, scratch: Path, rounds: int) -> Iterator[tuple[int, list[float]]]:
-    """Kernel seconds with 1, 2, ... workers, up to the number of physical cores; nothing where it does not build."""
-    folder = copied(pair, checkout, scratch)
-    program = folder / "program.scaling"
-    if not program.exists() and build(pair, folder, (), program):
-        return
-    counts = range(1, physical_cores() + 1)
-    found: dict[int, list[float]] = {count: [] for count in counts}
-    for _ in range(rounds):
-        for count in counts:
-            variables = {"OMP_NUM_THREADS": str(count), "OMP_PLACES": "cores", "OMP_PROC_BIND": "close"}
-            seconds = kernel_seconds(pair, folder, "./program.scaling", variables)
-            if seconds is None:
-                return
-            found[count].append(seconds)
-    yield from found.items()

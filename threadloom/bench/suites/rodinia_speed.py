@@ -11,6 +11,7 @@ import math
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -106,23 +107,44 @@ def chosen(only: str) -> list[Pair]:
     return [pair for pair in PAIRS if pair.name in names]
 
 
-def build_pairs(checkout: Path, scratch: Path, only: str = "") -> dict[str, str]:
-    """Build both sides of the pairs in `scratch`; name -> commit that built it, of all that were ever built there."""
+def build_pairs(checkout: Path, scratch: Path, only: str = "", jobs: int = 1) -> dict[str, str]:
+    """Build both sides of the pairs in `scratch`, `jobs` pairs at a time; name -> commit that built it, of all that
+    were ever built there. What this version built there is kept."""
     scratch.mkdir(parents=True, exist_ok=True)
     observer = scratch / _OBSERVER.with_suffix(".so").name
-    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(observer), str(_OBSERVER), "-ldl"], check=True)
-    for pair in chosen(only):
+    if not observer.exists():
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", str(observer), str(_OBSERVER), "-ldl"], check=True)
+    compilers, commit = twin_compilers(), version()
+    known = builds(scratch)
+    missing = [pair for pair in chosen(only) if not _is_built(known.get(pair.name), commit)]
+    for pair in missing:  # pairs share folders and inputs
         rodinia_data.provide(scratch / "data", checkout / "data", pair.inputs)
-        causes = {"ours": _build(checkout / "cuda", pair.cuda, scratch / "cuda", pair.build)}
-        for name, commands in twin_compilers().items():
-            causes[name] = ""
-            build = pair.twin_build.format(**commands)
-            place = scratch / f"openmp-{name}"
-            if not (place / pair.openmp / "program").exists():  # nothing of ours is in it
-                causes[name] = _build(checkout / "openmp", pair.openmp, place, build)
-        record = builds(scratch) | {pair.name: {"commit": version(), "causes": causes}}
-        write_whole(scratch / BUILDS, json.dumps(record, indent=2))
-    return {name: one["commit"] for name, one in builds(scratch).items()}
+        _copy(checkout / "cuda", pair.cuda, scratch / "cuda")
+        for name in compilers:
+            _copy(checkout / "openmp", pair.openmp, scratch / f"openmp-{name}")
+    with ThreadPoolExecutor(jobs) as pool:
+        causes = pool.map(lambda pair: _build_sides(pair, scratch, compilers), missing)
+        for pair, found in zip(missing, causes, strict=True):
+            known[pair.name] = {"commit": commit, "causes": found}
+            write_whole(scratch / BUILDS, json.dumps(known, indent=2))
+    return {name: one["commit"] for name, one in known.items()}
+
+
+def _is_built(record: dict | None, commit: str) -> bool:
+    if record is None or record["causes"]["ours"]:
+        return False
+    return record["commit"] == commit != "" and not commit.endswith("+")
+
+
+def _build_sides(pair: Pair, scratch: Path, compilers: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Why a side does not build; "" where it does."""
+    causes = {"ours": _build(scratch / "cuda" / pair.cuda, pair.build)}
+    for name, commands in compilers.items():
+        causes[name] = ""
+        place = scratch / f"openmp-{name}"
+        if not (place / pair.openmp / "program").exists():  # nothing of ours is in it
+            causes[name] = _build(place / pair.openmp, pair.twin_build.format(**commands))
+    return causes
 
 
 def builds(scratch: Path) -> dict[str, dict]:
@@ -157,14 +179,18 @@ def _time_pair(pair: Pair, scratch: Path, rounds: int, causes: dict[str, str]) -
     return PairResult(pair, ours, twins)
 
 
-def _build(origin: Path, folder: str, scratch: Path, build: str) -> str:
-    """Build in a copy of the whole program's folder; why that failed, or "". `scratch/..` has `data`, as the sources
-    expect it."""
-    top = Path(folder).parts[0]
-    for name in {top, "util", "hybridsort"}:
+def _copy(origin: Path, folder: str, scratch: Path) -> None:
+    """The whole program's folder, and what programs share. `scratch/..` has `data`, as the sources expect it."""
+    for name in {Path(folder).parts[0], "util", "hybridsort"}:
         if (origin / name).exists() and not (scratch / name).exists():
             shutil.copytree(origin / name, scratch / name)
-    built = run(["sh", "-c", build], scratch / folder, _LIMITS, environment())
+
+
+def _build(folder: Path, build: str) -> str:
+    """Why that failed, or ""."""
+    if not folder.exists():
+        return "its sources are missing"
+    built = run(["sh", "-c", build], folder, _LIMITS, environment())
     return "" if built.good else "does not build: " + (built.stopped or build_cause(built.output))
 
 

@@ -14,10 +14,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from threadloom.bench.suites import rodinia_data
+from threadloom.bench.suites import ablation, rodinia_data
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.rodinia_pairs import Pair
 from threadloom.bench.suites.rodinia_speed import BUILDS
@@ -97,8 +98,8 @@ def problem(pair: Pair) -> tuple[str, str, tuple[str, ...]]:
 
 
 def time_all(built: Path, pairs: Sequence[Pair], counts: Sequence[int], seconds: float) -> list[Scaling]:
-    """Rounds over all of `pairs` until `seconds` are over: ours first, then the twins at the ends of `counts`, ours
-    again, then the rest, so that what matters most is there whenever time runs out."""
+    """Rounds over all of `pairs` until `seconds` are over, the ends of `counts` first, so that what matters most is
+    there whenever time runs out. Where cores are left, the three sides of a pair run beside each other."""
     end = time.monotonic() + seconds
     for pair in pairs:
         rodinia_data.provide(built / "data", built / "nowhere", problem(pair)[2])
@@ -107,28 +108,46 @@ def time_all(built: Path, pairs: Sequence[Pair], counts: Sequence[int], seconds:
     failed: set[tuple[str, str, int]] = set()
     while True:
         idle = True
-        for one in _order(all_, counts):
+        for batch in _batches(_order(all_, counts), len(ablation.core_numbers())):
             left = end - time.monotonic()
-            if one.key in failed or took.get(one.key, 0.0) * 1.2 > left or left <= 0:
+            batch = [one for one in batch if one.key not in failed and took.get(one.key, 0.0) * 1.2 < left]
+            if not batch or left <= 0:
                 continue
-            start = time.monotonic()
-            if not _time(one, built):
-                failed.add(one.key)
-            took[one.key], idle = time.monotonic() - start, False
+            start, idle = time.monotonic(), False
+            for one, runs in zip(batch, _time_together(batch, built), strict=True):
+                took[one.key] = time.monotonic() - start
+                if not runs:
+                    failed.add(one.key)
         if idle:
             return all_
 
 
+def _batches(runs: Iterator[Run], cores: int) -> Iterator[list[Run]]:
+    """Sides of one pair that fit beside each other: each once, since a run writes to its folder."""
+    batch: list[Run] = []
+    for one in runs:
+        fits = sum(other.threads for other in batch) + one.threads <= cores
+        if batch and (not fits or one.key[::2] != batch[0].key[::2]):
+            yield batch
+            batch = []
+        batch.append(one)
+    yield batch
+
+
+def _time_together(batch: Sequence[Run], built: Path) -> list[bool]:
+    cores = iter(ablation.core_numbers() * max(one.threads for one in batch))  # there may be fewer cores than workers
+    places = [[next(cores) for _ in range(one.threads)] for one in batch]
+    with ThreadPoolExecutor(len(batch)) as pool:
+        return list(pool.map(lambda pair: _time(pair[0], built, pair[1]), zip(batch, places, strict=True)))
+
+
 def _order(all_: Sequence[Scaling], counts: Sequence[int]) -> Iterator[Run]:
-    ends, between = {counts[0], counts[-1]}, counts[1:-1]
-    ours, twins = ((OURS,), counts), (_TWINS, sorted(ends))
-    for sides, which in (ours, twins, ours, (_TWINS, between)):
+    for threads in dict.fromkeys((counts[-1], counts[0], *reversed(counts))):
         for found in all_:
-            for side in sides:
-                yield from (Run(found, side, threads) for threads in which)
+            yield from (Run(found, side, threads) for side in (OURS, *_TWINS))
 
 
-def _time(one: Run, built: Path) -> bool:
+def _time(one: Run, built: Path, cores: Sequence[int]) -> bool:
     """Whether it ran."""
     ours, twin, _ = problem(one.found.pair)
     pair = one.found.pair
@@ -140,7 +159,7 @@ def _time(one: Run, built: Path) -> bool:
     written.unlink(missing_ok=True)
     command = ours if one.side == OURS else twin.format(threads=one.threads)
     limits = Limits(cpu_s=_MOST_SECONDS * one.threads)
-    outcome = run(["sh", "-c", "exec " + command], folder, limits, _variables(one, built, written))
+    outcome = run(["sh", "-c", "exec " + command], folder, limits, _variables(one, built, written, cores))
     if outcome.stopped or outcome.status < 0 or not written.exists():
         shown = f"over its limit of {outcome.stopped} with {one.threads}" if outcome.stopped else ""
         one.found.causes[one.side] = shown or outcome.output.strip().rpartition("\n")[2] or "does not run"
@@ -151,12 +170,12 @@ def _time(one: Run, built: Path) -> bool:
     return True
 
 
-def _variables(one: Run, built: Path, written: Path) -> dict[str, str]:
-    """Workers on cores of their own, the first ones in the order in which the system numbers them."""
+def _variables(one: Run, built: Path, written: Path, cores: Sequence[int]) -> dict[str, str]:
+    """Workers on cores of their own."""
     libraries = built / _LIBRARIES
     variables = {
         "OMP_NUM_THREADS": str(one.threads),
-        "OMP_PLACES": "cores",
+        "OMP_PLACES": ",".join(f"{{{core}}}" for core in dict.fromkeys(cores)),
         "OMP_PROC_BIND": "close",
         "OMP_WAIT_POLICY": "active",
         "OMP_DYNAMIC": "false",
