@@ -114,6 +114,8 @@ def attention_cases(table3: bool = False) -> list[Case]:
         if fa3:
             flat = [[s[x].transpose(1, 2) for x in "qkv"] for s in made]
             peers["fa3"] = lambda i: fa3(*flat[i % sets], causal=bool(causal))
+        if table3 and (triton := triton_attention(made, bool(causal))):
+            peers["triton"] = triton
         work = 4.0 * B * H * SQ * SK * D * (0.5 if causal else 1)
         policies = ("decoupled",) if table3 else ()
         return Case(
@@ -140,6 +142,17 @@ def attention_cases(table3: bool = False) -> list[Case]:
         case(2, 8, 8, 8192, 8192, 256, 0, 4, 2, ("m128n64w2",)),
         case(2, 8, 8, 8192, 8192, 256, 1, 4, 2, ("m128n64w2", "m128n64w2-back")),
     ]
+
+
+def triton_attention(sets: list[dict[str, torch.Tensor]], causal: bool) -> Callable[[int], object] | None:
+    """Attention by the Triton kernel of the kit of peers; None where the kit is not on Python's path."""
+    try:
+        from pk.tk import fa_fwd
+    except ImportError:
+        return None
+    packed = [[s[x].contiguous() for x in "qkv"] for s in sets]
+    out = torch.empty_like(packed[0][0])
+    return lambda i: fa_fwd(*packed[i % len(sets)], out, causal)
 
 
 def attention_reference(t: dict[str, torch.Tensor], causal: bool) -> torch.Tensor:
@@ -194,7 +207,8 @@ def row_cases() -> list[Case]:
 
 
 def table3_cases() -> list[Case]:
-    """PipeThreader's Table 3: tiles chosen before the order ("decoupled") against both at once, beside the peers."""
+    """PipeThreader's Table 3: tiles chosen before the order ("decoupled") against both at once, beside the peers, of
+    which mamba-ssm and "triton" are Triton's."""
     return [*chunk_scan_cases(table3=True), *attention_cases(table3=True)]
 
 
