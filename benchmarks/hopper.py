@@ -145,7 +145,7 @@ def attention_cases(table3: bool = False) -> list[Case]:
 
 
 def triton_attention(sets: list[dict[str, torch.Tensor]], causal: bool) -> Callable[[int], object] | None:
-    """Attention by the Triton kernel of the kit of peers; None where the kit is not on Python's path, or does not run."""
+    """Attention by the Triton kernel of the kit of peers; None where it is not on the path or does not run."""
     try:
         from pk.tk import fa_fwd
     except ImportError:
