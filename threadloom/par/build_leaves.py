@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from threadloom.errors import InternalError
@@ -50,6 +51,13 @@ REUSED = frozenset("add sub mul udiv urem and or xor shl lshr ashr icmp geteleme
                    "trunc zext sext".split())  # fmt: skip
 
 
+@lru_cache(maxsize=1 << 10)
+def _attrs(flags: tuple[str, ...] = (), predicate: str = "", source_type: Type | None = None,
+           align_bytes: int = 0) -> Attrs:  # fmt: skip
+    """The few that most leaves have, made once."""
+    return Attrs(flags, predicate, source_type, align_bytes)
+
+
 class LeafBuilder:
     """Appends leaves to `ops`; the region half (loops, branches) is in builder.py."""
 
@@ -60,6 +68,7 @@ class LeafBuilder:
         self._taken: dict[str, int] = {}
         self._regions: dict[int, list[Op]] = {}  # by id, which is a region's as long as its list is kept here
         self._built: dict[tuple[object, ...], Value] = {}
+        self._steps: dict[str, int] = {}  # loop counters that are multiples of a number
 
     # ------------------------------------------------------------ names and operands
 
@@ -78,7 +87,7 @@ class LeafBuilder:
 
     def wanted(self, value: Wanted, type_: Type) -> Operand:
         if isinstance(value, Value | Const):
-            if value.type != type_:
+            if value.type is not type_ and value.type != type_:
                 raise InternalError(f"{value!r} should have type {type_!r}")
             return value
         return const(type_, value)
@@ -134,7 +143,7 @@ class LeafBuilder:
         """Any two-operand leaf; integer constants fold."""
         x, y = self._pair(left, right)
         folded = fold_binary(opcode, x, y)
-        return folded if folded is not None else self._value(opcode, (x, y), None, Attrs(flags=tuple(flags)), name)
+        return folded if folded is not None else self._value(opcode, (x, y), None, _attrs(tuple(flags)), name)
 
     def add(self, left: Wanted, right: Wanted, flags: Flags = (), name: str = "") -> Operand:
         return self.binary("add", left, right, flags, name)
@@ -149,6 +158,9 @@ class LeafBuilder:
         return self.binary("udiv", left, right, (), name)
 
     def urem(self, left: Wanted, right: Wanted, name: str = "") -> Operand:
+        by = right if isinstance(right, int) else None
+        if by and isinstance(left, Value) and self._steps.get(left.name, 1) % by == 0:
+            return const(left.type, 0)
         return self.binary("urem", left, right, (), name)
 
     def sdiv(self, left: Wanted, right: Wanted, name: str = "") -> Operand:
@@ -178,7 +190,7 @@ class LeafBuilder:
     def icmp(self, predicate: str, left: Wanted, right: Wanted, name: str = "") -> Operand:
         x, y = self._pair(left, right)
         folded = fold_icmp(predicate, x, y)
-        return folded if folded is not None else self._value("icmp", (x, y), None, Attrs(predicate=predicate), name)
+        return folded if folded is not None else self._value("icmp", (x, y), None, _attrs((), predicate), name)
 
     def min(self, left: Wanted, right: Wanted, signed: bool = True, name: str = "min") -> Operand:
         """The smaller of two integers."""
@@ -226,14 +238,14 @@ class LeafBuilder:
         x, y = self._pair(yes, no)
         if (known := int_value(cond)) is not None:
             return x if known else y
-        return self._value("select", (cond, x, y), None, Attrs(flags=tuple(flags)), name)
+        return self._value("select", (cond, x, y), None, _attrs(tuple(flags)), name)
 
     def cast(self, opcode: str, value: Operand, type_: Type, flags: Flags = (), name: str = "") -> Operand:
         """trunc zext sext fptrunc ...; a cast to its own type is the value itself; integer constants fold."""
         if value.type == type_:
             return value
         folded = fold_cast(opcode, value, type_)
-        return folded if folded is not None else self._value(opcode, (value,), type_, Attrs(flags=tuple(flags)), name)
+        return folded if folded is not None else self._value(opcode, (value,), type_, _attrs(tuple(flags)), name)
 
     # ------------------------------------------------------------ memory
 
@@ -244,7 +256,7 @@ class LeafBuilder:
         if all(int_value(index) == 0 for index in operands):
             return pointer
         base = pointer.name.split(".")[0] if isinstance(pointer, Value) else "at"
-        attrs = Attrs(flags=tuple(flags), source_type=element)
+        attrs = _attrs(tuple(flags), "", element)
         return self._value("getelementptr", (pointer, *operands), None, attrs, name or f"{base}.at")
 
     def byte_offset(self, pointer: Operand, bytes_: Wanted, name: str = "") -> Operand:
@@ -253,14 +265,20 @@ class LeafBuilder:
     def load(self, type_: Type, pointer: Operand, align_bytes: int = 0, *, nontemporal: bool = False,
              volatile: bool = False, ordering: str = "", metadata: Metadata = (), name: str = "") -> Value:  # fmt: skip
         """`align_bytes` 0 means natural for a scalar and the *element's* alignment for a vector."""
-        attrs = Attrs(("nontemporal",) if nontemporal else (), align_bytes=align_bytes or element_align(type_),
-                      volatile=volatile, ordering=ordering, metadata=tuple(metadata))  # fmt: skip
+        flags, align_bytes = ("nontemporal",) if nontemporal else (), align_bytes or element_align(type_)
+        if volatile or ordering or metadata:
+            attrs = Attrs(flags, "", None, align_bytes, ordering, volatile, metadata=tuple(metadata))
+        else:
+            attrs = _attrs(flags, "", None, align_bytes)
         return self._value("load", (pointer,), type_, attrs, name)
 
     def store(self, value: Operand, pointer: Operand, align_bytes: int = 0, *, nontemporal: bool = False,
               volatile: bool = False, ordering: str = "", metadata: Metadata = ()) -> None:  # fmt: skip
-        attrs = Attrs(("nontemporal",) if nontemporal else (), align_bytes=align_bytes or element_align(value.type),
-                      volatile=volatile, ordering=ordering, metadata=tuple(metadata))  # fmt: skip
+        flags, align_bytes = ("nontemporal",) if nontemporal else (), align_bytes or element_align(value.type)
+        if volatile or ordering or metadata:
+            attrs = Attrs(flags, "", None, align_bytes, ordering, volatile, metadata=tuple(metadata))
+        else:
+            attrs = _attrs(flags, "", None, align_bytes)
         self.leaf("store", (value, pointer), None, attrs)
 
     def masked_load(self, type_: Vector, pointer: Operand, mask: Operand, passthru: Wanted = 0, align_bytes: int = 0,

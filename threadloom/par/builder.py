@@ -20,7 +20,7 @@ from contextlib import contextmanager
 
 from threadloom.errors import InternalError
 from threadloom.par.build_leaves import LeafBuilder, Wanted
-from threadloom.par.constants import Number, const
+from threadloom.par.constants import Number, const, int_value
 from threadloom.par.ops import (
     I64,
     PTR,
@@ -210,6 +210,8 @@ class Builder(LeafBuilder):
         bounds = [self.wanted(bound, type_) for bound in (lower, upper, step)]
         hints = list(names) or [_hint(init, "carried") for init in inits]
         variable = self.fresh(iv, type_)
+        if int_value(bounds[0]) == 0 and (every := int_value(bounds[2])):
+            self._steps[variable.name] = every
         args = tuple(self.fresh(hint, init.type) for hint, init in zip(hints, inits, strict=True))
         loop, loc = Loop(variable, args), self.loc
         with self._region() as outer:

@@ -14,6 +14,8 @@ Number = int | float | bool
 
 def const(type_: Type, value: Number) -> Const:
     """A scalar constant, or a splat where `type_` is a vector."""
+    if type(value) is int and type(type_) is Int:
+        return _int_const(type_.bits, value)
     match type_:
         case Int(bits):
             return Const(type_, int_text(int(value), bits))
@@ -24,6 +26,11 @@ def const(type_: Type, value: Number) -> Const:
         case Vector(_, element):
             return Const(type_, f"splat ({type_text(element)} {const(element, value).text})")
     raise InternalError(f"no numeric constant of type {type_!r}")
+
+
+@lru_cache(maxsize=1 << 12)
+def _int_const(bits: int, value: int) -> Const:
+    return Const(Int(bits), int_text(value, bits))
 
 
 def vector_const(element: Int | Float, values: list[Number]) -> Const:

@@ -67,3 +67,26 @@ def test_stores_past_the_caches():
     if form.tensor("out").aligned:
         text = compile_assembly(emit_llvm(lower(schedule, form, AVX512)[1]), X86_64_V4)
         assert "vmovntps" in text and "prefetch" in text
+
+
+def attention_code(target: Target, queries: int) -> str:
+    q = np.zeros((1, 1, queries, 64), np.float32)
+    call = flash_attention.bind(q=q, k=q, v=q, scale=1.0)
+    schedule = plain_schedule(call.kernel, {"m": 64, "n": 96})
+    return emit_llvm(lower(schedule, form_for(schedule, call.arrays, call.dims), target)[1])
+
+
+def test_few_kernels_of_rest_rows():
+    """A product that only stores does its last whole block once more, whatever the number of rows."""
+    kernels = re.findall(r"^define .*@(dot\.float\.\dx\d)[^(]*\.set", attention_code(AVX2, 100), re.MULTILINE)
+    assert sorted(kernels) == ["dot.float.1x2", "dot.float.6x2"]
+
+
+@pytest.mark.parametrize("queries", [64, 100])
+def test_machines_that_cannot_scatter_store_lane_by_lane(queries):
+    assert "masked.scatter" not in attention_code(AVX2, queries)
+    assert "masked.scatter" in attention_code(AVX512, queries)
+
+
+def test_extents_are_divided_as_natural_numbers():
+    assert "sdiv" not in attention_code(AVX2, 64)

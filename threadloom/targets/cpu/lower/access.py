@@ -239,6 +239,9 @@ class TensorAccess:
                 # LLVM 22 stores four bytes for a masked store of truncated lanes of which one, known, is on
                 self._guarded_store(b.extract(narrowed, 0), pointer, condition)
                 return
+            if self._stores_apart(lanes, vector, condition, mask):
+                self._store_apart(narrowed, pointer, lanes.stride, vector)
+                return
             mask = both(b, vector.mask, mask)
             if condition is not None:
                 mask = both(b, mask, b.splat(condition, vector.lanes))
@@ -251,6 +254,22 @@ class TensorAccess:
                 b.store(narrowed, pointer, align, nontemporal=True)
             else:
                 b.store(narrowed, pointer)
+
+    def _stores_apart(self, lanes: Lanes, vector: Point, condition: Operand | None, mask: Operand | None) -> bool:
+        """Whether lanes are stored one after the other: the first ones, at equal distances, where the machine has no
+        instruction that scatters. (LLVM would take the addresses out of vectors, and branch for every lane.)"""
+        strided = not lanes.contiguous and lanes.offsets is None and lanes.stride is not None
+        first = vector.mask is None or vector.rest is not None
+        return strided and first and condition is None and mask is None and not self.c.target.avx512
+
+    def _store_apart(self, value: Operand, pointer: Operand, stride: Operand, vector: Point) -> None:
+        b = self.c.b
+        if vector.mask is None:
+            for lane in range(vector.lanes):
+                b.store(b.extract(value, lane), b.gep(self.element, pointer, b.mul(stride, lane)))
+            return
+        with b.loop(0, b.min(vector.rest, vector.lanes), 1, iv="lane") as loop:
+            b.store(b.extract(value, loop.iv), b.gep(self.element, pointer, b.mul(stride, loop.iv)))
 
     def _guarded_store(self, value: Operand, pointer: Operand, condition: Operand | None) -> None:
         b = self.c.b

@@ -49,7 +49,7 @@ def _loops(c: Context, step: Loops) -> None:
     place is limited to where its condition may fail."""
     if step.masks and (part := failing_part(c, step)) is not None:
         c.windows = part
-        _nest(c, step)
+        _nest(c, step, unrolls=False)
         c.windows = {}
         return
     split = split_condition(c, step)
@@ -65,9 +65,9 @@ def _loops(c: Context, step: Loops) -> None:
         _nest(c, step)
 
 
-def _nest(c: Context, step: Loops) -> None:
+def _nest(c: Context, step: Loops, unrolls: bool = True) -> None:
     outer, c.rooms = c.rooms, dict(step.rooms)
-    NestEmitter(c, step.axis, dict(step.fetched)).emit(step.items, [c.root()])
+    NestEmitter(c, step.axis, dict(step.fetched), unrolls).emit(step.items, [c.root()])
     c.rooms = outer
 
 

@@ -56,6 +56,7 @@ class Point:
     lanes: int = 1
     mask: Operand | None = None
     count: int | None = None  # how many lanes exist, where that is known
+    rest: Operand | None = None  # positions from here to the end, of which `mask` has the first lanes
     values: dict[str, Register] = field(default_factory=dict)
     addresses: dict[str, Operand] = field(default_factory=dict)
 

@@ -4,8 +4,9 @@
 
 The micro-kernel keeps rows x vectors accumulators in registers over the whole summed axis; per step it loads `vectors`
 vectors of the lanes operand and broadcasts one element of each row. It stores the block or adds it to the tile, so the
-tile is touched once. Strips that are not full are cut into blocks of 8, 4, 2 and 1 rows; the last panel of a tile of
-known length may take fewer vectors. Lanes beyond the tile compute on padding and are never read.
+tile is touched once. Strips that are not full are cut into blocks of 8, 4, 2 and 1 rows, or, where nothing is added,
+become the last whole block once more; the last panel of a tile may take fewer vectors. Lanes beyond the tile compute on
+padding and are never read.
 """
 
 from __future__ import annotations
@@ -227,30 +228,37 @@ class ProductEmitter:
             with b.loop(0, length, width, iv=step.axis) as loop:  # panels have room for all vectors
                 self._strips(Point(b.ops, point, step.axis, loop.iv), step.vectors)
             return
-        full_end = b.mul(b.udiv(length, width), width) if known is None else const(I64, known - known % width)
-        if known is None or known >= width:
+        if known is None:
+            self._ragged_panels(point, length, width)
+            return
+        full_end = const(I64, known - known % width)
+        if known >= width:
             with b.loop(0, full_end, width, iv=step.axis) as loop:
                 self._strips(Point(b.ops, point, step.axis, loop.iv), step.vectors)
-        if known is not None and known % width == 0:
-            return
-        rest = b.sub(length, full_end)
-        at = Point(b.ops, point, step.axis, full_end)
-        if known is not None:
-            self._strips(at, _vectors_for(known % width, self.lanes, step.vectors))
-            return
-        self._fewest_vectors(at, rest, 1)
+        if known % width:
+            vectors = _vectors_for(known % width, self.lanes, step.vectors)
+            self._strips(Point(b.ops, point, step.axis, full_end), vectors)
+
+    def _ragged_panels(self, point: Point, length: Operand, width: int) -> None:
+        """Whole panels, the last one also where more than half of its vectors are needed: it has room for all. Then
+        what fits fewer vectors, if 1 vector, that, else 2 ..."""
+        b, step = self.c.b, self.step
+        half = step.vectors // 2 * self.lanes
+        full_end = b.mul(b.udiv(b.add(length, width - half - 1), width), width)
+        with b.loop(0, full_end, width, iv=step.axis) as loop:
+            self._strips(Point(b.ops, point, step.axis, loop.iv), step.vectors)
+        if half:
+            with b.if_(b.icmp("slt", full_end, length)):
+                self._fewest_vectors(Point(b.ops, point, step.axis, full_end), b.sub(length, full_end), 1)
 
     def _fewest_vectors(self, point: Point, rest: Operand, vectors: int) -> None:
-        """if rest fits `vectors` vectors, those, else twice as many ..."""
+        """if rest fits `vectors` vectors, those, else twice as many ..., at most half a panel."""
         b = self.c.b
-        vectors = min(vectors, self.step.vectors)
-        if vectors == self.step.vectors:
-            with b.if_(b.icmp("sgt", rest, 0)):
-                self._strips(self._here(point), vectors)
+        if vectors == self.step.vectors // 2:
+            self._strips(self._here(point), vectors)
             return
         with b.if_(b.icmp("sle", rest, vectors * self.lanes)) as branch:
-            with b.if_(b.icmp("sgt", rest, 0)):
-                self._strips(self._here(point), vectors)
+            self._strips(self._here(point), vectors)
             branch.otherwise()
             self._fewest_vectors(point, rest, vectors * 2)
 
@@ -276,8 +284,27 @@ class ProductEmitter:
                 self._finish(panel, vectors, Window(loop.iv, block, end))
         if whole_blocks or (known is not None and known % block == 0):
             return
+        if not self.accumulate and not self.starts and not self.finishes and (known is None or known > block):
+            self._last_rows_again(panel, full_end, vectors)
+            return
         self._rest_of_rows(panel, full_end, vectors)
         self._finish(panel, vectors, Window(full_end, block, length))
+
+    def _last_rows_again(self, panel: Point, first: Operand, vectors: int) -> None:
+        """The rows from `first` on, where the product is stored and not added: the last whole block once more, of which
+        some rows come out a second time, is less code than blocks of 4, 2 and 1. Tiles shorter than a block go row by
+        row."""
+        c, b, step = self.c, self.c.b, self.step
+        length = c.ranges[step.row_axis].length
+        block, known = step.row_block, int_value(length)
+        if known is not None:
+            self._block(Point(b.ops, panel, step.row_axis, b.sub(length, block)), block, vectors)
+            return
+        with b.if_(b.icmp("slt", first, length)), b.if_(b.icmp("sge", length, block)) as branch:
+            self._block(Point(b.ops, panel, step.row_axis, b.sub(length, block)), block, vectors)
+            branch.otherwise()
+            with b.loop(0, length, 1, iv=step.row_axis) as loop:
+                self._block(Point(b.ops, panel, step.row_axis, loop.iv), 1, vectors)
 
     def _rest_of_rows(self, panel: Point, first: Operand, vectors: int) -> None:
         """The rows from `first` on, fewer than a block, by halving block sizes."""

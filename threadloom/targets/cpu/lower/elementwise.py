@@ -69,10 +69,10 @@ def broadcast(b: Builder, value: Register, lanes: int) -> Register:
 
 def elementwise(
     b: Builder, fn: str, args: list[Register], dtypes: list[Dtype], result: Dtype, extension: str = "",
-    at_most_zero: bool = False,
+    at_most_zero: bool = False, natural: bool = False,
 ) -> Register:  # fmt: skip
     """`fn` of `args` (already as wide as one another, or Series and scalars), whose dtypes are `dtypes`.
-    `at_most_zero`: the first one is known to be that, or NaN."""
+    `at_most_zero`: the first one is known to be that, or NaN; `natural`: no one is negative."""
     lanes = max((arg.lanes if isinstance(arg, Series) else _lanes(arg.type)) for arg in args)
     if any(isinstance(arg, Series) for arg in args) and (made := _on_series(b, fn, args)) is not None:
         return made
@@ -90,7 +90,7 @@ def elementwise(
         )
     if operand_dtype.kind == "bool":
         return _bool(b, fn, operands)
-    made = _integer(b, fn, operands, operand_dtype.kind == "int")
+    made = _integer(b, fn, operands, operand_dtype.kind == "int" and not (natural and fn in ("floordiv", "mod")))
     return b.and_(made, number(made.type, 15)) if result.name == "u4" else made
 
 

@@ -67,8 +67,8 @@ class Evaluator:
             case Map(result, fn, args):
                 values = [self.value(arg, point) for arg in args]
                 dtypes = [arg.type.dtype for arg in args]
-                below = self._is_at_most_zero(args[0])
-                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.extension, below)
+                below, natural = self._is_at_most_zero(args[0]), all(map(self._is_natural, args))
+                return elementwise(b, fn, values, dtypes, result.type.dtype, self.c.target.extension, below, natural)
         raise InternalError(f"{type(op).__name__} is not computed in place")
 
     def _is_at_most_zero(self, value: Value) -> bool:
@@ -79,6 +79,17 @@ class Evaluator:
         left, right = difference.args
         largest = self.c.plan.definitions.get(right.name)
         return isinstance(largest, Reduce) and largest.fn == "max" and largest.arg.name == left.name
+
+    def _is_natural(self, value: Value) -> bool:
+        """Extents, positions and what division makes of them: never negative."""
+        match self.c.plan.definitions.get(value.name):
+            case Const(_, number):
+                return number >= 0
+            case DimSize() | Index():
+                return True
+            case Map(_, "floordiv" | "mod", args):
+                return all(map(self._is_natural, args))
+        return False
 
     def _divides_row(self, left: Value, right: Value, point: Point) -> bool:
         """Lanes divided by one number: a product with its reciprocal is many times as fast, and off by an ulp."""

@@ -47,10 +47,16 @@ class State:
 
 
 class NestEmitter:
-    """Emits one nest; `axis` is in vector lanes."""
+    """Emits one nest; `axis` is in vector lanes. `unrolls`: its loops are worth several copies of their bodies."""
 
-    def __init__(self, c: Context, axis: str | None, fetched: Mapping[Path, Sequence[tuple[Load, str]]] | None = None):
-        self.c, self.axis, self.fetched = c, axis, fetched or {}
+    def __init__(
+        self,
+        c: Context,
+        axis: str | None,
+        fetched: Mapping[Path, Sequence[tuple[Load, str]]] | None = None,
+        unrolls: bool = True,
+    ):
+        self.c, self.axis, self.fetched, self.unrolls = c, axis, fetched or {}, unrolls
         self.evaluator = Evaluator(c)
         self.lanes = c.target.lanes
         self._taking: dict[str, tuple[Reduction, dict[Point, Accumulator]]] = {}
@@ -206,6 +212,8 @@ class NestEmitter:
         reduces = any(_reduces(item, nest.axis) for item in nest.items)
         if not vector and not reduces:
             return 1
+        if not self.unrolls:
+            return 1
         few_registers = self.c.target.vector_registers < 32
         if few_registers and any(_is_dear(item) for item in nest.items):
             return 1  # its constants fill the registers, and one copy's chain is as long as several iterations
@@ -214,6 +222,8 @@ class NestEmitter:
 
     def _rounded_down(self, length: Operand, step: int) -> Operand:
         b = self.c.b
+        if step == 1:
+            return length
         if step & (step - 1) == 0:
             return b.and_(length, -step)
         return b.mul(b.udiv(length, step), step)
@@ -261,7 +271,7 @@ class NestEmitter:
         mask = first_lanes(b, rest, self.lanes) if rest is not None else None
         count = int_value(rest) if rest is not None else None
         made = [
-            Point(b.ops, point, nest.axis, index, copy * unit, self.lanes if vector else 1, mask, count)
+            Point(b.ops, point, nest.axis, index, copy * unit, self.lanes if vector else 1, mask, count, rest)
             for point in points
             for copy in range(copies)
         ]

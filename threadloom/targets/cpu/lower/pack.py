@@ -36,16 +36,18 @@ def pack(c: Context, step: Pack) -> None:
 
 def copy(c: Context, source: Value, target: Value) -> None:
     """target's home <- source; they may be read and written in place, element by element."""
-    _straight(c, source, c.plan.homes[target.name], last_outermost=False, type_of=target)
+    _straight(c, source, c.plan.homes[target.name], last_outermost=False, type_of=target, unrolls=False)
 
 
 def fill(c: Context, value: Value, home: Home, number: Operand) -> None:
     name = f"{value.name}.fill"
     c.scalars[name] = number
-    _straight(c, Value(name, value.type), home, last_outermost=False, type_of=value)
+    _straight(c, Value(name, value.type), home, last_outermost=False, type_of=value, unrolls=False)
 
 
-def _straight(c: Context, source: Value, home: Home, last_outermost: bool, type_of: Value | None = None) -> None:
+def _straight(
+    c: Context, source: Value, home: Home, last_outermost: bool, type_of: Value | None = None, unrolls: bool = True
+) -> None:
     """Store `source` in `home`. A panelled home is filled panel by panel, so that writes are contiguous."""
     type_ = (type_of or source).type
     target = Value(f"{source.name}.packed", type_)
@@ -57,7 +59,7 @@ def _straight(c: Context, source: Value, home: Home, last_outermost: bool, type_
         items = (Nest(axis, items),)
     outer = c.rooms
     c.rooms = {**outer, target.name: home}
-    NestEmitter(c, home.layout.last).emit(items, [c.root()])
+    NestEmitter(c, home.layout.last, unrolls=unrolls).emit(items, [c.root()])
     c.rooms = outer
 
 
