@@ -77,9 +77,11 @@ def program_of(path: Path, call: Call | Problem, machine: Device) -> tuple[Kerne
     match path.suffix:
         case ".tile":
             from threadloom.tile.text import parse_text
+            from threadloom.tile.verify import verify
 
-            kernel = parse_text(_read(path), str(path))
+            kernel = parse_text(_read(path), str(path), own_places=True)
             _check_kernel(path, kernel, call)
+            verify(kernel)
             return kernel, _planned(kernel, call, machine)
         case ".task":
             return call.kernel, _planned_graphs(_graphs(path, call), call, machine)
@@ -187,10 +189,13 @@ def _graphs(path: Path, call: Call | Problem) -> tuple[TaskGraph, ...]:
     """The graph of `path`; or that of the parts of a split reduction and that of their combination, one of them being
     `path` and the other one beside it."""
     from threadloom.task.text import parse_graph
+    from threadloom.task.verify import verify_graph
 
     both = sorted(path.parent.glob("*.task"), key=lambda p: (COMBINE in p.name, p.name))
     paths = both if len(both) == 2 and COMBINE in both[1].name and path in both else [path]
     graphs = tuple(parse_graph(_read(p), str(p)) for p in paths)
+    for graph in graphs:
+        verify_graph(graph)
     if len(graphs) == 1:
         _check_kernel(path, graphs[0].kernel, call)
         return graphs

@@ -35,15 +35,6 @@ def begin_ahead(program: SProgram) -> SProgram:
     return replace(program, sections=tuple(sections))
 
 
-def begin_in_turn(program: SProgram) -> SProgram:
-    """`program` with no loop begun ahead."""
-    sections = tuple(
-        replace(s, instrs=tuple(replace(i, ahead=0, early=0) if isinstance(i, Inner) else i for i in s.instrs))
-        for s in program.sections
-    )
-    return replace(program, sections=sections)
-
-
 def _with_ahead(program: SProgram, section: Section, at: int, role: Role) -> Section:
     inner = section.instrs[at]
     body = next((s.instrs for s in program.sections if (s.loop, s.role) == (inner.loop, section.role)), ())

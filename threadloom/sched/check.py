@@ -13,7 +13,7 @@ Source: DESIGN.md "checker"; PipeThreader (OSDI'25) section 5 has `check_valid` 
 
 from __future__ import annotations
 
-from threadloom.errors import CompileError, InternalError, slug
+from threadloom.errors import CompileError, slug
 from threadloom.machine.devices import device as device_named
 from threadloom.machine.model import Device
 from threadloom.sched.check_data import DataChecker, check_exit, check_issued
@@ -83,9 +83,3 @@ def refuse_unproved(program: SProgram, device: Device | None = None) -> None:
             why=f"{len(found)} finding(s) by the checker",
             try_="mend the schedule, or let a policy make it",
         )
-
-
-def require_proved(program: SProgram, device: Device | None = None) -> None:
-    """Raise an InternalError where the checker finds anything; for plans that our own policies made."""
-    if found := check(program, device):
-        raise InternalError(f"policy {program.policy} made an unsafe schedule: " + "; ".join(map(str, found[:3])))

@@ -50,9 +50,10 @@ _TOKEN = re.compile(
 )
 
 
-def parse_text(text: str, file: str = "<tile>") -> Kernel:
-    """The kernel that `text` describes; it is not verified here."""
-    return _Reader(text, file).kernel()
+def parse_text(text: str, file: str = "<tile>", own_places: bool = False) -> Kernel:
+    """The kernel that `text` describes; it is not verified here. `own_places`: what has no location is where it
+    stands in `text`."""
+    return _Reader(text, file, own_places).kernel()
 
 
 def parse_op(text: str, axes: Mapping[str, Axis], values: Mapping[str, Value], file: str, line: int) -> Op:
@@ -70,8 +71,9 @@ def parse_type(text: str) -> TileType:
 
 
 class _Reader:
-    def __init__(self, text: str, file: str):
-        self.file, self.text = file, text
+    def __init__(self, text: str, file: str, own_places: bool = False):
+        self.file, self.text, self.own_places = file, text, own_places
+        self.begin = 0  # token of the operation under way
         self.tokens: list[tuple[str, str, int, int]] = []  # kind, text, line, column
         self.at = 0
         self.values: dict[str, Value] = {}
@@ -129,7 +131,8 @@ class _Reader:
 
     def loc(self) -> Loc | None:
         if self.kind() != "loc":
-            return None
+            _, begun, line, column = self.tokens[self.begin]
+            return Loc(self.file, line, column, column + len(begun)) if self.own_places else None
         text = self.take()
         found = re.fullmatch(r";\s*(.*):(\d+):(\d+)-(\d+)\s*", text)
         return Loc(found[1], int(found[2]), int(found[3]), int(found[4])) if found else None
@@ -212,6 +215,7 @@ class _Reader:
         return Block(tuple(ops))
 
     def op(self) -> Op:
+        self.begin = self.at
         if self.kind() == "value":
             result = self.typed()
             self.take(text="=")

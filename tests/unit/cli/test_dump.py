@@ -148,7 +148,9 @@ def test_a_plan_far_from_its_graph_says_what_is_missing(tmp_path):
     ("stage", "old", "new", "slug"),
     [
         ("01-tile.tile", " = exp ", " = expo ", "invalid-tile-ir"),
+        ("01-tile.tile", "reduce max", "reduce most", "invalid-tile-ir"),
         ("02-task.task", "edge ", "egde ", "bad-task-text"),
+        ("02-task.task", "edge load_x -> ", "# edge load_x -> ", "invalid-task-graph"),
         ("03-sched.sprog", "issue vector_t", "isue vector_t", "bad-schedule-text"),
         ("03-sched.sprog", "issue load_x on lsu by", "issue store_out on lsu by", "schedule-refused"),
         ("04-par.par", " = fdiv ", " = fdivide ", "par-syntax"),

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.sched import kernels
 from threadloom.dtypes import bf16
 from threadloom.machine.devices import device
-from threadloom.sched.begin_ahead import begin_ahead, begin_in_turn
+from threadloom.sched.begin_ahead import begin_ahead
 from threadloom.sched.check import check
 from threadloom.sched.ops import Inner, Issue, SProgram, Wait
 from threadloom.sched.reuse import recipe_from_text, recipe_of_candidate, recipe_text, remake
@@ -26,6 +26,15 @@ MANY_TILES = {"B": 4, "H": 16, "S": 1024, "L": 1024, "D": 128}
 def attention(heads: int = 128, causal: bool = True) -> SProgram:
     program = plan(kernels.attention.tile(T=bf16, causal=causal), MANY_TILES | {"D": heads}, "h200", most=1).best
     return begin_ahead(program)
+
+
+def begin_in_turn(program: SProgram) -> SProgram:
+    """`program` with no loop begun ahead."""
+    sections = tuple(
+        replace(s, instrs=tuple(replace(i, ahead=0, early=0) if isinstance(i, Inner) else i for i in s.instrs))
+        for s in program.sections
+    )
+    return replace(program, sections=sections)
 
 
 def begun(program: SProgram) -> dict[str, tuple[int, int]]:

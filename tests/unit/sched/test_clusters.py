@@ -16,7 +16,7 @@ from threadloom.sched.mutate import OPERATORS
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.search import plan
 from threadloom.sched.semantics import Trips
-from threadloom.sched.simulate import simulate_values
+from threadloom.sched.simulate_values import simulate_values
 from threadloom.sched.survivors import try_mutants
 from threadloom.sched.text import parse, print_program
 
