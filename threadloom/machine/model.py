@@ -23,6 +23,9 @@ class Completion(StrEnum):
     WAITCNT = "waitcnt"  # likewise, counter of outstanding operations (AMD)
 
 
+GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)  # completed in the order of issue
+
+
 @dataclass(frozen=True, slots=True)
 class Figure:
     """A number and where it comes from (a document, or "measured: ...", or "assumed")."""

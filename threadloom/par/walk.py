@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from threadloom.par.ops import (
     Alloca,
-    Barrier,
     Block,
     Condition,
     For,
@@ -177,7 +176,3 @@ def substitute(block: Block, mapping: dict[str, Operand]) -> Block:
         return Block(tuple(with_regions(map_operands(op, change), rewrite) for op in inner.ops))
 
     return rewrite(block)
-
-
-def contains_barrier(block: Block) -> bool:
-    return any(isinstance(op, Barrier) for op in walk(block))

@@ -13,10 +13,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from threadloom.machine.model import SEU, Completion, Device
+from threadloom.machine.model import GROUPS, SEU, Completion, Device
 from threadloom.sched.check_findings import Finding, Findings, along
 from threadloom.sched.ops import Arrive, Buffer, Fence, Issue, Reason, Signal, SProgram, Wait
-from threadloom.sched.semantics import GROUPS, Places, Step, TaskInstance, describe, wait_target
+from threadloom.sched.semantics import Places, Step, TaskInstance, describe, wait_target
 
 
 class Entry(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from threadloom.machine.model import SEU, Completion, Device
+from threadloom.machine.model import GROUPS, SEU, Completion, Device
 from threadloom.sched import decisions
 from threadloom.sched.check_clusters import check_clusters
 from threadloom.sched.check_findings import Finding, Findings, along
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Section, Signal, SProgram, Wait
-from threadloom.sched.semantics import GROUPS, Places, describe, stages_of
+from threadloom.sched.semantics import Places, describe, stages_of
 from threadloom.task.ops import Kind, STask
 
 STORES = (Kind.STORE, Kind.ATOMIC)

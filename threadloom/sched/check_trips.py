@@ -23,8 +23,9 @@ from __future__ import annotations
 import random
 from itertools import product
 
+from threadloom.machine.model import GROUPS
 from threadloom.sched.ops import SProgram
-from threadloom.sched.semantics import GROUPS, Trips, stages_of
+from threadloom.sched.semantics import Trips, stages_of
 
 MOST_SUMS = 64
 MOST_LONG = 96

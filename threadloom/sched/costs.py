@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from threadloom.dtypes import ALL
+from threadloom.errors import InternalError
 from threadloom.machine.model import SEU, Device
 from threadloom.sched.sizes import Sizes
 from threadloom.task.ops import Kind, Method, STask
@@ -211,7 +213,7 @@ def _store_cycles(seu: SEU, work: Work) -> Cycles:
 def _dot_cycles(device: Device, seu: SEU, work: Work, traits: Traits) -> Cycles:
     rate = seu.rate(f"mac.{work.mac_dtype}")
     if rate is None:
-        raise KeyError(f"{device.name}: {seu.name} has no rate for products of {work.mac_dtype}")
+        raise InternalError(f"{device.name}: {seu.name} has no rate for products of {work.mac_dtype}")
     rows, columns, depth = padded_product(device, seu, work, traits.rows_in_lanes)
     padding = rows * columns * depth / max(1, work.rows * work.columns * work.depth)
     occupancy = work.macs * padding / rate
@@ -231,7 +233,7 @@ def padded_product(device: Device, seu: SEU, work: Work, rows_in_lanes: bool = F
 
     if seu.is_async or device.fact("dot_rows"):
         depth_bytes = int(device.fact("dot_depth_bytes", 1))
-        granule = max(1, depth_bytes // DTYPE_BYTES.get(work.mac_dtype, 4))
+        granule = max(1, depth_bytes * 8 // ALL[work.mac_dtype].bits)
         rows = up(work.rows, int(device.fact("dot_rows", 1)))
         return rows, up(work.columns, int(device.fact("dot_columns", 1))), up(work.depth, granule)
     lanes = int(device.fact("vector_bytes", 4)) // 4
@@ -249,9 +251,6 @@ def in_blocks(device: Device, rows: int) -> int:
     chains = int(device.fact("fma_ports", 2)) * int(device.fact("fma_latency_cycles", 4))
     fewest = min(most, -(-2 * chains // vectors))
     return min(-(-rows // block) * block for block in range(fewest, most + 1))
-
-
-DTYPE_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "u8": 1, "i32": 4}
 
 
 def _overlapped(compute: float, memory: float) -> float:

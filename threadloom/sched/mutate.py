@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from threadloom.machine.model import Completion
+from threadloom.machine.model import GROUPS, Completion
 from threadloom.sched.ops import (
     Arrive,
     Buffer,
@@ -24,7 +24,7 @@ from threadloom.sched.ops import (
     Wait,
     Why,
 )
-from threadloom.sched.semantics import GROUPS, describe
+from threadloom.sched.semantics import describe
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from threadloom.errors import InternalError
-from threadloom.machine.model import Completion
+from threadloom.machine.model import GROUPS, Completion
 from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Instr, Issue, Section, SProgram, Wait, Why
 from threadloom.task.ops import Loop, STask, TaskGraph, Tile
 from threadloom.tile.uses import summed_axes
-
-GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
 
 
 @dataclass(frozen=True)

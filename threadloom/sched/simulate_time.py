@@ -19,9 +19,9 @@ from typing import Protocol
 
 from threadloom.errors import InternalError
 from threadloom.machine.devices import device as device_named
-from threadloom.machine.model import SEU, Completion, Device
+from threadloom.machine.model import GROUPS, SEU, Completion, Device
 from threadloom.sched.ops import Arrive, Issue, SProgram, Wait
-from threadloom.sched.semantics import GROUPS, Places, Reference, Step, TaskInstance, Trips, streams, wait_target
+from threadloom.sched.semantics import Places, Reference, Step, TaskInstance, Trips, streams, wait_target
 from threadloom.sched.timeline import Bar, MemoryCurve, Row, Stall, Timeline
 from threadloom.task.ops import Method
 

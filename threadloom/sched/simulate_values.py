@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from threadloom.machine.devices import device as device_named
-from threadloom.machine.model import SEU, Completion, Device
+from threadloom.machine.model import GROUPS, SEU, Completion, Device
 from threadloom.sched.adversaries import FIRST_RANK, LAST_RANK, Adversary, adversaries
 from threadloom.sched.ops import Arrive, Fence, Issue, Reason, SProgram, Wait
-from threadloom.sched.semantics import GROUPS, Places, Reference, Step, TaskInstance, Trips, streams, wait_target
+from threadloom.sched.semantics import Places, Reference, Step, TaskInstance, Trips, streams, wait_target
 from threadloom.sched.simulated_state import (
     ALL,
     Cells,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadloom.errors import InternalError
-from threadloom.machine.model import SEU, Completion
+from threadloom.machine.model import GROUPS, SEU, Completion
 from threadloom.sched.lines import Item, Line, inner_loops, subtree
 from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Partition, Reason, Signal, Wait, Why
 from threadloom.sched.pipeline import pairs, updates_after
@@ -20,8 +20,6 @@ from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.turns import take_turns, workers_meet
 from threadloom.task.ops import Edge, Kind, TaskGraph
-
-GROUPS = (Completion.MMA_GROUP, Completion.COPY_GROUP, Completion.WAITCNT)
 
 
 @dataclass(frozen=True, slots=True)
