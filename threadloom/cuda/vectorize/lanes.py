@@ -20,10 +20,15 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Lane l has `first` + l * `stride` (bytes for pointers)."""
+    """Lane l has `first` + l * `stride` (bytes for pointers).
+
+    `exact`: its lanes as a vector, where that is so of addresses only. A sum of 32 bits may wrap from one lane to the
+    next, which its extension does not, and then no lane may use it as an index; but any may compare or keep it.
+    """
 
     first: Operand
     stride: int
+    exact: Operand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,8 @@ class LaneBuilder:
                 return value
             case Uniform(value):
                 return self.splat(value)
-            case Steps(first, stride):
-                return self._stepped(first, stride)
+            case Steps(first, stride, exact):
+                return self._stepped(first, stride) if exact is None else exact
         raise InternalError("a struct is no vector")
 
     def splat(self, value: Operand) -> Operand:

@@ -55,6 +55,7 @@ class LeafVectorizer(LaneBuilder):
         super().__init__(editor, width)
         self.shapes, self._callee = shapes, callee
         self.forms: dict[str, Form] = {}
+        self._unwrapped: dict[str, frozenset[str]] = {}  # nsw, nuw where a stepping value counts on like that
         self.fast_math = has_fma()
 
     def form(self, operand: Operand) -> Form:
@@ -119,16 +120,40 @@ class LeafVectorizer(LaneBuilder):
     def _step(self, op: Leaf, stride: int, mask: Operand | None) -> Form:
         """Only lane 0 is computed; where it may be off, nothing is promised about its value."""
         firsts = [self._first(operand) for operand in op.operands]
+        exact = self._lanewise(op, mask).value if self._may_jump(op) else None
         if op.opcode == "zext":
             # Indices that pass below zero within one vector (t - 1 in lane 0) must count on in the wide type.
             narrow, wide = firsts[0], op.result.type
             shifted = self.editor.add(narrow, self.width, name="shifted")
-            return Steps(
-                self.editor.sub(self.editor.cast("zext", shifted, wide), self.width, name=op.result.name), stride
-            )
+            first = self.editor.sub(self.editor.cast("zext", shifted, wide), self.width, name=op.result.name)
+            return Steps(first, stride, exact)
         flags = tuple(flag for flag in op.attrs.flags if flag not in ("nuw", "nsw", "nneg"))  # lane 0 may be off
         first = self.editor.leaf(op.opcode, firsts, op.result.type, Attrs(flags, op.attrs.predicate), op.result.name)
-        return Steps(first, stride)
+        return Steps(first, stride, exact)
+
+    def _may_jump(self, op: Leaf) -> bool:
+        """Whether neighbouring lanes of `op` may differ by more than its stride: it extends what may have wrapped."""
+        counts = frozenset({"nsw", "nuw"}).intersection(*(self._counts(operand) for operand in op.operands))
+        match op.opcode:
+            case "zext":
+                self._unwrapped[op.result.name] = counts if "nuw" in counts else frozenset()
+                if "nuw" not in counts and "nneg" not in op.attrs.flags:
+                    return True
+            case "sext":
+                self._unwrapped[op.result.name] = counts & {"nsw"}
+                if "nsw" not in counts:
+                    return True
+            case "trunc":
+                return False  # what wrapped is cut off again
+            case _:
+                self._unwrapped[op.result.name] = counts & frozenset(op.attrs.flags)
+        forms = [self.form(operand) for operand in op.operands]
+        return any(isinstance(form, Steps) and form.exact is not None for form in forms)
+
+    def _counts(self, operand: Operand) -> frozenset[str]:
+        if self.shapes.stride(operand) == 0 or operand == self.shapes.index:
+            return frozenset({"nsw", "nuw"})
+        return self._unwrapped.get(operand.name, frozenset()) if isinstance(operand, Value) else frozenset()
 
     def _first(self, operand: Operand) -> Operand:
         match self.form(operand):

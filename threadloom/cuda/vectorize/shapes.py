@@ -50,7 +50,8 @@ class Shapes:
     def __init__(self, parallel: Parallel, memory: Memory):
         self._memory, self._uniformity = memory, Uniformity(parallel, memory)
         self._strides: dict[str, Stride] = {iv.name: 0 for iv in parallel.ivs}
-        self._strides[parallel.ivs[-1].name] = 1
+        self.index = parallel.ivs[-1]  # counts the lanes
+        self._strides[self.index.name] = 1
         self.private: dict[str, Alloca] = {}
         while self._flow(parallel.body.ops):
             pass
