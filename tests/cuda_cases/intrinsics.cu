@@ -15,10 +15,10 @@ __global__ void rounding(const float* a, const float* b, float* out, int n) {
   r[6] = __fdiv_rd(x, y), r[7] = __fdiv_ru(x, y), r[8] = __fdiv_rz(x, y);
   r[9] = __fsqrt_rd(fabsf(x)), r[10] = __fsqrt_ru(fabsf(x)), r[11] = __fmaf_rn(x, y, 1.0f);
 }
-__global__ void integers(int* i, unsigned* u, float big) {
+__global__ void integers(int* i, unsigned* u, float big, int least) {
   i[0] = __float2int_rz(big), i[1] = __float2int_rn(-big), i[2] = (int)__int_as_float(0x7fc00000), i[3] = __float2int_rn(2.5f);
   i[4] = __float2int_rd(-2.5f), i[5] = __float2int_ru(2.1f), i[6] = __clz(1), i[7] = __clz(0), i[8] = __ffs(8), i[9] = __popc(0xf0f0);
-  i[10] = __mulhi(1 << 30, 12), i[11] = __mul24(-3, 5), i[12] = (int)__fns(0xb4, 0, 3);
+  i[10] = __mulhi(1 << 30, 12), i[11] = __mul24(-3, 5), i[12] = (int)__fns(0xb4, 0, 3), i[13] = abs(least), i[14] = abs(least + 1);
   u[0] = __float2uint_rz(-1.0f), u[1] = __float2uint_rz(big), u[2] = __brev(1), u[3] = __byte_perm(0x33221100, 0x77665544, 0x7531);
   u[4] = __funnelshift_l(0x80000001, 0x1, 4), u[5] = __umulhi(0xffffffff, 2), u[6] = __vadd2(0x0001ffff, 0x00020002);
   u[7] = __vaddus4(0xff01ff01, 0x02020202), u[8] = __vcmpgts2(0x00018000, 0x0000ffff), u[9] = __vsadu4(0x01020304, 0x04030201);
@@ -56,12 +56,12 @@ int main() {
   unsigned* u;
   CUDA(cudaMalloc(&i, 16 * sizeof(int)));
   CUDA(cudaMalloc(&u, 16 * sizeof(unsigned)));
-  integers<<<1, 1>>>(i, u, 1e20f);
-  auto gi = to_host(i, 13);
+  integers<<<1, 1>>>(i, u, 1e20f, INT_MIN);
+  auto gi = to_host(i, 15);
   auto gu = to_host(u, 12);
-  const int wanted_i[13] = {INT_MAX, INT_MIN, 0, 2, -3, 3, 31, 32, 4, 8, 3, -15, 5};
+  const int wanted_i[15] = {INT_MAX, INT_MIN, 0, 2, -3, 3, 31, 32, 4, 8, 3, -15, 5, INT_MIN, INT_MAX};
   const unsigned wanted_u[12] = {0, UINT_MAX, 0x80000000u, 0x77553311, 0x18, 1, 0x00030001, 0xff03ff03, 0xffff0000, 8, 0x00200002, 0x0080017f & 0xffffffff};
-  for (int k = 0; k < 13; ++k) EXPECT(gi[k] == wanted_i[k], "integer %d: %d, not %d", k, gi[k], wanted_i[k]);
+  for (int k = 0; k < 15; ++k) EXPECT(gi[k] == wanted_i[k], "integer %d: %d, not %d", k, gi[k], wanted_i[k]);
   for (int k = 0; k < 11; ++k) EXPECT(gu[k] == wanted_u[k], "unsigned %d: %08x, not %08x", k, gu[k], wanted_u[k]);
   EXPECT(gu[11] == 0x00800102, "mins4: %08x", gu[11]);
 

@@ -81,6 +81,12 @@ int main() {
     sum += value;
   }
   EXPECT(std::fabs(sum / n - 0.5) < 0.02, "mean %f", sum / n);
+  for (double lambda : {3.0, 5000.0}) {
+    EXPECT(curandGeneratePoisson(g, u, 4096, lambda) == CURAND_STATUS_SUCCESS, "Poisson");
+    double sum = 0, squares = 0;
+    for (unsigned value : to_host(u, 4096)) sum += value, squares += (value - lambda) * (value - lambda);
+    EXPECT(std::fabs(sum / 4096 / lambda - 1) < 0.1 && std::fabs(squares / 4096 / lambda - 1) < 0.15, "%g: mean %f, variance %f", lambda, sum / 4096, squares / 4096);
+  }
   curandDestroyGenerator(g);
   return wrong != 0;
 }

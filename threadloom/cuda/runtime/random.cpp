@@ -1,6 +1,7 @@
 // cuRAND: jumps of the generators, and the host API. The host API makes numbers where they are wanted, in stream order.
 #include <curand_types.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
@@ -202,10 +203,18 @@ curandStatus_t curandGenerateLogNormal(curandGenerator_t g, float* out, size_t c
   curandStatus_t status = curandGenerateNormal(g, out, count, mean, deviation);
   return status ? status : fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = std::exp(out[i]); });
 }
+// As curand_poisson: Knuth's product for small means, a rounded normal for large ones.
 curandStatus_t curandGeneratePoisson(curandGenerator_t g, unsigned* out, size_t count, double lambda) {
   return fill(g, [=] {
+    if (lambda > 64) {
+      std::vector<double> values(count);
+      normals(values.data(), count, lambda + 0.5, std::sqrt(lambda), [=] { return g->uniform_double(); });
+      for (size_t i = 0; i < count; ++i) out[i] = (unsigned)std::max(0.0, std::floor(values[i]));
+      return;
+    }
+    double limit = std::exp(-lambda);
     for (size_t i = 0; i < count; ++i) {
-      double limit = std::exp(-std::min(lambda, 700.0)), p = g->uniform_double();
+      double p = g->uniform_double();
       for (out[i] = 0; p > limit; ++out[i]) p *= g->uniform_double();
     }
   });

@@ -126,13 +126,14 @@ LOOM_DEVICE long long llrint(double x) { return __builtin_llrint(x); }
 LOOM_DEVICE long long llrintf(float x) { return __builtin_llrintf(x); }
 LOOM_DEVICE float nanf(const char*) { return __builtin_nanf(""); }
 LOOM_DEVICE double nan(const char*) { return __builtin_nan(""); }
-LOOM_DEVICE int abs(int x) { return __builtin_abs(x); }
-LOOM_DEVICE long abs(long x) { return __builtin_labs(x); }
-LOOM_DEVICE long long abs(long long x) { return __builtin_llabs(x); }
+/* Of the least number itself, as on the device; C leaves that undefined. */
+LOOM_DEVICE int abs(int x) { return __builtin_elementwise_abs(x); }
+LOOM_DEVICE long abs(long x) { return __builtin_elementwise_abs(x); }
+LOOM_DEVICE long long abs(long long x) { return __builtin_elementwise_abs(x); }
 LOOM_DEVICE float abs(float x) { return __builtin_fabsf(x); }
 LOOM_DEVICE double abs(double x) { return __builtin_fabs(x); }
-LOOM_DEVICE long labs(long x) { return __builtin_labs(x); }
-LOOM_DEVICE long long llabs(long long x) { return __builtin_llabs(x); }
+LOOM_DEVICE long labs(long x) { return abs(x); }
+LOOM_DEVICE long long llabs(long long x) { return abs(x); }
 LOOM_DEVICE void sincosf(float x, float* s, float* c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
 LOOM_DEVICE void sincos(double x, double* s, double* c) { *s = __builtin_sin(x), *c = __builtin_cos(x); }
 LOOM_DEVICE void sincos(float x, float* s, float* c) { *s = __builtin_sinf(x), *c = __builtin_cosf(x); }
