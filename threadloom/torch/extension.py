@@ -183,7 +183,8 @@ def _key(made: _Extension) -> str:
     for path in [*made.sources, *_own_includes(made)]:
         digest.update(path.encode() + b"\0")
         digest.update(Path(path).read_bytes() if Path(path).is_file() else b"")
-    for folder in (Path(__file__).parent.parent / "cuda", Path(__file__).parent.parent / "par", HEADERS):
+    package = Path(__file__).parent.parent
+    for folder in (package / "cuda", package / "par", package / "targets" / "cpu", HEADERS):
         for path in sorted(one for one in folder.rglob("*") if one.suffix in (".py", ".h", ".cuh")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
