@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import threadloom as tl
+from benchmarks.gpu_cases import mixed_products
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_random_programs import on_cpu
+from tests.unit.cuda_sm80.emulation import run_on_cpu
+from tests.unit.cuda_sm80.test_on_cpu import generated
 from threadloom.examples.retention import retention
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.layout import accumulator, agrees, rows
@@ -101,3 +104,24 @@ def test_an_operand_that_is_packed_comes_to_the_layout_of_its_product():
     text = source_of(retention.bind(q, q, v, np.zeros(1, np.float32), 1.0))
     assert text.index("// s in the layout of what it meets") < text.index("pack_f16(s_2[2 * i], s_2[2 * i + 1])")
     assert nvrtc.compile_source(text, "sm_90a").spill_bytes == 0
+
+
+def test_products_of_different_types_that_are_added_in_one_place():
+    """One was made in the other's registers, where other elements stand (wrong on an H200)."""
+    given = mixed_products.inputs(np.random.default_rng(3), **mixed_products.SHAPES[0], dtype=np.float16)
+    text = source_of(mixed_products.mixed_products.bind(**given))
+    nvrtc.compile_source(text, "sm_90a")
+    first, second = text.split("// vector_first_2_late:")[1].split("// dot_first:")[:2]
+    assert "write_shared<4>(smem_converted" in first  # the scaled product comes to where the unit adds
+    assert "write_shared<4>(smem_converted" not in second.split("// dot_second")[0]
+    assert "in another layout than second" in second
+
+
+@pytest.mark.slow  # the emulation of a large kernel
+def test_what_products_of_different_types_add_up_to():
+    given = mixed_products.inputs(np.random.default_rng(3), **mixed_products.SHAPES[0], dtype=np.float16)
+    call = mixed_products.mixed_products.bind(**given)
+    outs = {name: np.full_like(call.arrays[name], np.nan) for name in ("scaled", "plain")}
+    run_on_cpu(generated(call), call.kernel, call.arrays | outs, call.dims, call.scalars)
+    for made, wanted in zip(outs.values(), mixed_products.reference(**given), strict=True):
+        np.testing.assert_allclose(made, wanted, rtol=1e-5, atol=1e-5)

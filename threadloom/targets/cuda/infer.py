@@ -39,6 +39,9 @@ def infer_layouts(
         _settle(known, plan.op.result, plan.result_layout)
         if plan.row_operand.name in computed:
             _settle(known, plan.row_operand, plan.row_operand_layout)
+    for name, plan in sorted(dots.items(), key=lambda found: found[1].simt):  # what units make is dearest to move
+        for value in added_to(graph.task(name)):
+            _offer(known, value, plan.result_layout)
     tasks = [t for t in graph.tasks if t.kind is not Kind.SCALAR]
     _spread(known, graph, tasks, extents)
     while missing := _unplaced(known, tasks):
@@ -49,17 +52,28 @@ def infer_layouts(
     return known
 
 
+def added_to(task: STask) -> list[tile.Value]:
+    """What a DOT that ends with an addition adds to, and what it makes."""
+    sums = [op for op in task.ops if isinstance(op, tile.Map)]
+    return [v for op in sums for v in (op.result, *op.args)]
+
+
 def _agree_in_places(
     known: dict[str, Layout], graph: TaskGraph, dots: dict[str, DotPlan], computed: frozenset[str]
 ) -> None:
     """One layout for all values of a tile, which are in the same registers one after the other: that of a product's
-    result, or else of the first value. Others are made in their own layout and converted."""
-    products = {plan.op.result.name for plan in dots.values()}
+    result (of a unit's before one by lanes), or else of the first value. Others are made in their own layout and
+    converted."""
+    by_units = sorted(dots.items(), key=lambda found: found[1].simt)
+    products = {}
+    for name, plan in by_units:
+        for value in (plan.op.result, *added_to(graph.task(name))):
+            products.setdefault(value.name, plan.result_layout)
     for place in graph.tiles:
         held = [v for v in place.values if v in known]
         if len({known[v] for v in held}) > 1:
-            fixed = next((v for v in held if v in products), held[0])
-            known.update(dict.fromkeys(held, known[fixed]))
+            made = [products[v] for v in products if v in held]
+            known.update(dict.fromkeys(held, made[0] if made else known[held[0]]))
     for plan in dots.values():
         name, wanted = plan.row_operand.name, plan.row_operand_layout
         if name in computed and known.get(name, wanted) != wanted:

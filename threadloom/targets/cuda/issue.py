@@ -12,6 +12,7 @@ from threadloom.sched.ops import Instr, Issue
 from threadloom.targets.cuda import copy, elements, elementwise, reduce, vector
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.dot import emit_dot
+from threadloom.targets.cuda.dot_apart import emit_apart
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import Layout, uniform
 from threadloom.targets.cuda.names import identifier
@@ -174,13 +175,25 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
         for axis in dot.summed if not isinstance(shared, Registers) else ():
             if e.plan.brings_more(value.name, axis):
                 emit_zero_tail(e.scope, shared, axis, slot)
-    if dot.simt:
-        adds = e.plan.accumulates(task)
-        emit_simt_dot(e.scope, dot, operands[0], operands[1], held, (slots[0], slots[1]), adds)
+    adds = e.plan.accumulates(task)
+    in_flight = e.plan.is_group(instr.completes) and any(not d.simt for d in e.plan.dots.values())
+    if in_flight and adds and (dot.simt or held.layout != dot.result_layout):
+        e.scope.writer.line("mma_wait<0>();  // products that add there are complete")
+        e.scope.writer.line(f"pin({held.name});")
+
+    def emit(to: Registers, adds: bool) -> None:
+        if dot.simt:
+            emit_simt_dot(e.scope, dot, operands[0], operands[1], to, (slots[0], slots[1]), adds)
+            return
+        e.scope.writer.line_once("mma_fence();")
+        accumulate = "1" if adds else "0"
+        emit_dot(e.scope, dot, operands[0], operands[1], to, (slots[0], slots[1]), accumulate, e.plan.used)
+
+    if held.layout == dot.result_layout:
+        emit(held, adds)
         return
-    accumulate = "1" if e.plan.accumulates(task) else "0"
-    e.scope.writer.line_once("mma_fence();")
-    emit_dot(e.scope, dot, operands[0], operands[1], held, (slots[0], slots[1]), accumulate, e.plan.used)
+    finish = () if dot.simt else ("mma_commit();", "mma_wait<0>();")
+    emit_apart(e.scope, dot, held, adds, finish, lambda made: emit(made, False))
 
 
 def declare_chosen(e: RoleEmitter, task: STask) -> dict[str, Registers]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from threadloom.errors import InternalError
 from threadloom.sched.ops import Issue
 from threadloom.targets.cuda import copy, elements
+from threadloom.targets.cuda.dot_apart import emit_apart
 from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.issue import (
     declare_chosen,
@@ -19,6 +20,7 @@ from threadloom.targets.cuda.issue import (
     store_task,
     vector_task,
 )
+from threadloom.targets.cuda.registers import Registers
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.sm80.load import copied_elems, emit_async_fill
 from threadloom.targets.cuda.sm80.mma import emit_mma
@@ -87,10 +89,17 @@ def _dot(e: WorkerEmitter, loop: Loop, instr: Issue, task: STask) -> None:
         operands.append(shared if shared is not None else e.homes.of(value.name))
         slots.append(slot_of(e, loop, value.name, shared.slots, instr.stage) if shared is not None else "0")
     adds = e.plan.accumulates(task)
-    if p.simt:
-        emit_simt_dot(e.scope, p, operands[0], operands[1], held, (slots[0], slots[1]), adds)
-        return
-    if not adds:
-        e.scope.writer.line("#pragma unroll")
-        e.scope.writer.line(f"for (int i = 0; i < {held.layout.registers}; i++) {held.name}[i] = 0;")
-    emit_mma(e.scope, p, operands[0], operands[1], held, (slots[0], slots[1]))
+
+    def emit(to: Registers, adds: bool) -> None:
+        if p.simt:
+            emit_simt_dot(e.scope, p, operands[0], operands[1], to, (slots[0], slots[1]), adds)
+            return
+        if not adds:
+            e.scope.writer.line("#pragma unroll")
+            e.scope.writer.line(f"for (int i = 0; i < {to.layout.registers}; i++) {to.name}[i] = 0;")
+        emit_mma(e.scope, p, operands[0], operands[1], to, (slots[0], slots[1]))
+
+    if held.layout == p.result_layout:
+        emit(held, adds)
+    else:
+        emit_apart(e.scope, p, held, adds, (), lambda made: emit(made, False))
