@@ -103,8 +103,11 @@ else if (group == 1) {
       const i32 g_at_2 = (t_2 - 1);
       // load_w: w
       #pragma unroll
-      for (int i = 0; i < 32; i += 1) {
-        w_2[i] = (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at) + (lane) % 4 * 32 + (i)) < (u32)dim_K ? (w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1] >> 4 * ((128 * (g_at) + (lane) % 4 * 32 + (i)) & 1)) & 15 : i32(0);
+      for (int i = 0; i < 32; i += 32) {
+        u8 piece[16];
+        load_vector<16>(piece, &w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at) + (lane) % 4 * 32 + (i)) < (u32)dim_K);
+        #pragma unroll
+        for (int e = 0; e < 32; e++) w_2[i + e] = piece[e / 2] >> 4 * (e % 2) & 15;
       }
       // load_scales: scales
       scales_2[0] = (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(g_at) < (u32)dim_K_p_128_m_1_div_128 ? from_f16(scales[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * scales_stride0 + (i64)(g_at) * scales_stride1]) : float(0);

@@ -203,3 +203,11 @@ def test_results_of_four_bits_whose_neighbours_are_elsewhere_are_stored_one_by_o
     text = source_of(nibbles_across.bind(np.zeros((64, 64), np.int32)))
     assert "store_nibble(&out[" in text[text.index("// store_out") :]
     nvrtc.compile_source(text, "sm_90a")
+
+
+def test_weights_of_a_group_come_in_one_access_where_groups_begin_at_multiples_of_it():
+    text = source(w4_matmul, {"M": 16, "N": 128, "K": 512})
+    load = text[text.index("// load_w: w") :]
+    assert "load_vector<16>(piece, &w[" in load and "u8 piece[16];" in load[: load.index("load_vector")]
+    odd = source(w4_matmul, {"M": 16, "N": 128, "K": 130})  # rows of 65 bytes
+    assert "load_vector" not in odd[odd.index("// load_w: w") : odd.index("// load_scales")]

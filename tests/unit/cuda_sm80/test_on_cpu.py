@@ -77,6 +77,7 @@ CASES = [
     ("flash_attention", {"B": 1, "H": 2, "HKV": 1, "SQ": 17, "SK": 40, "D": 16}, "f16"),
     ("attention_backward", {"B": 1, "H": 1, "SQ": 25, "SK": 40, "D": 16}, "f16"),
     ("attention_backward", {"B": 1, "H": 1, "SQ": 25, "SK": 40, "D": 16}, "f32"),
+    ("w4_matmul", {"M": 5, "N": 40, "K": 256}, "f16"),  # 32 weights in one access
 ]
 
 

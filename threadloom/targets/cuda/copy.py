@@ -408,15 +408,20 @@ def _owner(layout: Layout) -> str:
 
 
 def vector_elems(subscripts: tuple[tile.Subscript, ...], facts: TensorFacts, layout: Layout) -> int:
-    """Elements of one access: the first register digit, where it runs along the contiguous dimension, aligned."""
+    """Elements of one access: the first register digit, where it runs along the contiguous dimension, aligned: what
+    else its index has is a multiple of as many."""
     digits = layout.of(Source.REGISTER)
     if not digits or not facts.aligned or facts.contiguous_dim < 0 or digits[0].stride != 1:
         return 1
-    s = subscripts[facts.contiguous_dim]
-    if len(s.terms) != 1 or s.terms[0].axis != digits[0].axis or s.terms[0].coefficient != 1 or s.offset:
+    s, size = subscripts[facts.contiguous_dim], digits[0].size
+    along = [t for t in s.terms if t.axis == digits[0].axis]
+    others = [t for t in s.terms if t.axis != digits[0].axis]
+    if [t.coefficient for t in along] != [1] or s.offset % size or any(t.coefficient % size for t in others):
+        return 1
+    if any(t.value is not None and digits[0].axis in t.value.type.axes for t in others):
         return 1
     if dict(facts.granules).get(digits[0].axis, digits[0].size) % digits[0].size:
         return 1
     elsewhere = [t.axis for d, o in enumerate(subscripts) if d != facts.contiguous_dim for t in o.terms]
-    bits = digits[0].size * facts.tensor.dtype.bits
-    return digits[0].size if digits[0].axis not in elsewhere and bits in (16, 32, 64, 128) else 1
+    bits = size * facts.tensor.dtype.bits
+    return size if digits[0].axis not in elsewhere and bits in (16, 32, 64, 128) else 1
