@@ -423,6 +423,26 @@ def test_products_of_small_integers(dtype: str):
     np.testing.assert_array_equal(kernel.interpret(a, b, tiles=1), want)
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "fits"), [(8, 8, True), (7, 7, True), (8, 7, False), (7, 8, False), (6, 6, False), (9, 9, False)]
+)
+def test_the_last_byte_of_nibbles_may_be_half_full_if_all_others_say_so(a: int, b: int, fits: bool):
+    kernel = kernel_from_text("""
+        @tl.kernel
+        def k(
+            w: tl.Tensor["N", tl.u4], a: tl.Tensor["N", tl.i32], b: tl.Tensor["N", tl.i32]
+        ) -> tl.Tensor["N", tl.i32]:
+            for n in tl.grid("N"):
+                out[n] = w[n] + a[n] + b[n]
+    """)
+    arguments = np.full(4, 0x21, np.uint8), np.zeros(a, np.int32), np.zeros(b, np.int32)
+    if fits:
+        assert kernel.interpret(*arguments).tolist() == [1, 2, 1, 2, 1, 2, 1, 2][:a]
+    else:
+        with pytest.raises(CompileError, match=f"is {'8, but N is' if a == b else f'{b}, but N is {a}'}"):
+            kernel.interpret(*arguments)
+
+
 def test_annotations_as_text_and_as_objects_are_the_same():
     text = '@tl.kernel\ndef k(x: tl.Tensor["M", tl.f32]) -> tl.Tensor["M", tl.f32]:\n    for m in tl.grid("M"):\n'
     text += "        out[m] = x[m]\n"

@@ -174,20 +174,12 @@ class _Dims:
             return  # after the plain names
         known = self.extents.setdefault(dim, extent)
         self.origin.setdefault(dim, place)
-        if self._odd(tensor, at, extent, known):
-            return
-        if known != extent:
-            if self._odd_origin(dim, known, extent):
-                self.extents[dim] = extent
-                return
+        if known != extent and not self._odd(tensor, at, extent, known):
             self.problems.append(f"{place} is {extent}, but {dim} is {known} ({self.origin[dim]})")
 
     def _odd(self, tensor: Tensor, at: int, extent: int, wanted: int) -> bool:
         """A last dimension of u4 may end in the middle of a byte."""
-        return tensor.dtype is u4 and at == len(tensor.dims) - 1 and extent - 1 == wanted
-
-    def _odd_origin(self, dim: str, known: int, extent: int) -> bool:
-        return self.origin[dim].endswith("(u4)") and known - 1 == extent
+        return _is_packed(tensor, at) and extent - 1 == wanted
 
     def why_unknown(self, dim: Dim, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> str:
         for formula in self.formulas.values():
@@ -213,6 +205,10 @@ class _Dims:
             for place, extent in places:
                 if extent != value:
                     self.problems.append(f"{place} is {extent}, but {formula.text} is {value}")
+
+
+def _is_packed(tensor: Tensor, at: int) -> bool:
+    return tensor.dtype is u4 and at == len(tensor.dims) - 1
 
 
 def _places(formula: Formula, tensors: list[tuple[Tensor, tuple[int, ...]]]) -> list[tuple[str, int]]:
@@ -290,7 +286,11 @@ def settle_shapes(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[
     shaped: list[tuple[Tensor, tuple[int, ...]]] = []
     for tensor in kernel.tensors:
         if tensor.name in views:
-            _meet_tensor(tensor, views[tensor.name], dims, shaped)
+            _check_kind(tensor, views[tensor.name], dims, shaped)
+    places = [(tensor, at, extent) for tensor, shape in shaped for at, extent in enumerate(shape)]
+    places.sort(key=lambda p: _is_packed(p[0], p[1]))  # last: the others say whether the last byte is full
+    for tensor, at, extent in places:
+        dims.meet(tensor, at, extent)
     dims.settle_formulas(shaped)
     for dim in _named_dims(kernel):
         if dim not in dims.extents and dim not in dims.unread and not (dims.problems and dim in dims.formulas):
@@ -299,7 +299,7 @@ def settle_shapes(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[
     return dims.extents
 
 
-def _meet_tensor(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tuple[Tensor, tuple[int, ...]]]) -> None:
+def _check_kind(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tuple[Tensor, tuple[int, ...]]]) -> None:
     if view.dtype is not storage_dtype(tensor.dtype):
         stored = " (two u4 to a byte: u8)" if tensor.dtype is u4 else ""
         dims.problems.append(f"{tensor.name} has dtype {view.dtype.name}, not {tensor.dtype.name}{stored}")
@@ -308,14 +308,7 @@ def _meet_tensor(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tupl
         dims.problems.append(f"{tensor.name} has {view.array.ndim} dimensions, not {len(tensor.dims)} {wanted}")
         dims.unread.update(tensor.dims)
         return
-    shape = logical_shape(view, tensor)
-    shaped.append((tensor, shape))
-    for at, extent in enumerate(shape):
-        dims.meet(tensor, at, extent)
-        if tensor.dtype is u4 and at == len(shape) - 1 and isinstance(tensor.dims[at], str):
-            place = dims.origin.get(tensor.dims[at], "")
-            if place == f"dimension {at} of {tensor.name}":
-                dims.origin[tensor.dims[at]] = f"{place} (u4)"
+    shaped.append((tensor, logical_shape(view, tensor)))
 
 
 def _named_dims(kernel: Kernel) -> list[Dim]:
