@@ -89,4 +89,4 @@ def test_machines_that_cannot_scatter_store_lane_by_lane(queries):
 
 
 def test_extents_are_divided_as_natural_numbers():
-    assert "sdiv" not in attention_code(AVX2, 64)
+    assert "srem" not in attention_code(AVX2, 64)

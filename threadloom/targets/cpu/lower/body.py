@@ -17,7 +17,7 @@ from threadloom.targets.cpu.lower.ranges import loop_range, scalar, tile_extent,
 from threadloom.targets.cpu.lower.shared import attach
 from threadloom.targets.cpu.lower.uniform import failing_part, split_condition
 from threadloom.targets.cpu.plan import Attach, Branches, Copy, Loop, Loops, Multiply, Pack, PlannedBody
-from threadloom.tile.ops import LoopAxis, Value
+from threadloom.tile.ops import Bound, LoopAxis, Value
 from threadloom.tile.uses import results
 
 
@@ -126,6 +126,8 @@ def _finishing(step: Loop) -> str:
 
 def _without_trips(c: Context, step: Loop) -> None:
     """What the first and last trips do where there are none."""
+    if len(step.op.axes) == 1 and _has_trips(c, step.op.axes[0]):
+        return
     start, stop = loop_range(c, step.op.axes[0])
     with c.b.if_(c.b.icmp("sge", start, stop)):
         if step.starts:
@@ -135,6 +137,13 @@ def _without_trips(c: Context, step: Loop) -> None:
             fill(c, result, home, const(register_type(result.type.dtype), 0))
         if step.epilogue is not None:
             _loops(c, step.epilogue)
+
+
+def _has_trips(c: Context, axis: LoopAxis) -> bool:
+    """Whether the loop runs from 0 to the end of a tile along the same dimension: tiles are not empty."""
+    stop = c.plan.definitions.get(axis.stop.name) if axis.stop is not None else None
+    at_end = isinstance(stop, Bound) and stop.which == "stop"
+    return axis.start is None and at_end and c.axes[stop.axis].dim == axis.axis.dim
 
 
 # ---------------------------------------------------------------- branches
