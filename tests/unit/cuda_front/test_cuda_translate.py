@@ -18,7 +18,8 @@ from threadloom.par.ops import F32, Const
 CASES = Path(__file__).parents[2] / "cuda_cases"
 QUICK = ("vector_add",)
 OTHERS = (
-    "counting_barriers exited_threads grid_barrier group_by_key inline_ptx last_block runtime_api shared_names "
+    "calls class_arguments counting_barriers exited_threads generic_types grid_barrier group_by_key inline_ptx "
+    "intrinsics lambdas_and_tables last_block runtime_api shared_names "
     "shuffle_edges tree_reduction uniform_loops"
 ).split()
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
@@ -49,6 +50,8 @@ __global__ void turn(int *out, int n) {
   }
   out[threadIdx.x] = a * 100 + b;
 }
+__device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+template <class F> __global__ void each(int *out, F f) { out[threadIdx.x] = f(threadIdx.x); }
 #define LAUNCH(k, blocks, ...) k<<<blocks, 64>>>(__VA_ARGS__)
 
 int main() {
@@ -68,6 +71,9 @@ int main() {
   for (int i = 0; i < 4; ++i) wrong += turned[i] != 700 + i;
   for (int i = 0; i < 100; ++i) wrong += x[i] != (i < 10 ? 2 * i + 1 : i < 90 ? 3 * i + 1 : i);
   for (unsigned i = 0; i < 64; ++i) wrong += keys[i] != (4000000000u + 63 - i) / 3 >> 1;
+  short by = 3;
+  each<<<1, 4>>>(turned, [=] __device__(int i) { return by * fib(i + 5); });
+  for (int i = 0; i < 4; ++i) wrong += turned[i] != 3 * (int[]){5, 8, 13, 21}[i];
   scale<<<0, 64>>>(x, Range{0, 10}, 3);
   wrong += cudaGetLastError() != cudaErrorInvalidConfiguration;
   if (wrong) printf("%d wrong\\n", wrong);
@@ -117,7 +123,8 @@ def test_kernels_have_the_users_names(scale_text: str) -> None:
     assert "int index = " in kernels and "values[index] = " in kernels
     assert "void reverse(unsigned *keys, int n) {" in kernels
     assert "reversed[" in kernels and "keys[" in kernels
-    assert kernels.count("#pragma omp parallel for") == 3
+    assert "int fib_on_cpu(int n) {" in kernels and "run_on_cpu(each_kernel<loom::Device<0, Lambda0> >" in kernels
+    assert kernels.count("#pragma omp parallel for") == 4
 
 
 @pytest.mark.clang
@@ -163,7 +170,16 @@ def rewritten(text: str, tmp_path: Path) -> str:
             "__constant__ float c[2] = {1, 2};\n__device__ int d;",
             "__constant__ float c[2] = {1, 2};\n__device__ int d;",
         ),
-        ("auto f = [=] __device__(int x) { return x; };", "auto f = [=] __device__(int x) { return x; };"),
+        (
+            "auto f = [=] __device__(int x) { return x; };",
+            "auto f = loom::device<0>([=] __device__(int x) { return x; });",
+        ),
+        (
+            "f([] __host__ __device__ { return a[i]; }, [&](int x) { return x; }, "
+            "[b = c[0]] __device__() mutable { g(); });",
+            "f(loom::device<0>([] __host__ __device__ { return a[i]; }), [&](int x) { return x; }, "
+            "loom::device<1>([b = c[0]] __device__() mutable { g(); }));",
+        ),
         (
             "cout << a <<b; x = 1 << 2 >> 3; s = R\"(k<<<1, 1>>>())\";",
             "cout << a <<b; x = 1 << 2 >> 3; s = R\"(k<<<1, 1>>>())\";",

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.par.constants import int_value
 from threadloom.par.interp_constants import evaluate, number
 from threadloom.par.interp_values import POISON
-from threadloom.par.ops import Array, Const, Float, Int, Ptr, Struct, Type, Vector
+from threadloom.par.ops import I8, VOID, Array, Const, Float, Int, Ptr, Struct, Type, Vector
 from threadloom.source import Loc
 
 UNTRANSLATABLE = slug("cuda-untranslatable", "loom translate cannot write this part of a kernel as C++")
 
 PRIMARY, POSTFIX, UNARY, PRODUCT, SUM, SHIFT, LESS, EQUAL, AND, XOR, OR, BOTH, EITHER, CHOICE = range(16, 2, -1)
-_SIGNED = {8: "char", 16: "short", 32: "int", 64: "long"}
-_UNSIGNED = {8: "unsigned char", 16: "unsigned short", 32: "unsigned", 64: "unsigned long"}
+_SIGNED = {8: "char", 16: "short", 32: "int", 64: "long", 128: "__int128"}
+_UNSIGNED = {8: "unsigned char", 16: "unsigned short", 32: "unsigned", 64: "unsigned long",
+             128: "unsigned __int128"}  # fmt: skip
 _FLOATS = {"float": "float", "double": "double", "half": "_Float16", "bfloat": "__bf16"}
 
 
@@ -112,6 +114,16 @@ def place_of(expr: Expr, type_: Type) -> str:
     if expr.pointee == type_:
         return f"*{expr.at(UNARY)}"
     return f"*({pointer_text(type_)}){expr.at(UNARY)}"
+
+
+def call_text(pointer: Expr | None, name: str, context: Expr, given: Sequence[Expr], result: Type) -> str:
+    """A call of a function that stays one: by name, or through a pointer."""
+    listed = ", ".join(pointer_to(one, I8).text if isinstance(one.type, Ptr) else one.text for one in given)
+    if pointer is not None:
+        types = ", ".join(type_text(one.type) for one in given)
+        kind = "void" if result == VOID else type_text(result)
+        name = f"(({kind} (*)({types})){pointer.at(UNARY)})"
+    return f"(loom::context = {pointer_to(context, I8).text}, {name}({listed}))"
 
 
 # ---------------------------------------------------------------- constants

@@ -9,6 +9,11 @@ A kernel template hands over to its instance, which stands behind the host's tex
     template <class T> struct scale_kernel {};
     template <class T> void scale(T *x, int n) { run_on_cpu(scale_kernel<T>(), x, n); }
 
+A device lambda gets a number, by which the instance of a kernel that takes it is found, as its type has no name:
+
+    k<<<1, 32>>>(x, [=] __device__(int i) { ... });
+    ->  loom::launch(1, 32), k(x, loom::device<0>([=] __device__(int i) { ... }));
+
 Everything else keeps its text and place. Methods of classes keep an empty body instead (they may be virtual), functions
 for both sides keep theirs. Quoted includes that hold device code are put in place of their #include.
 Not handled: device code that macros spell.
@@ -44,28 +49,52 @@ class KernelText:
 class HostSource:
     text: str
     kernels: list[KernelText] = field(default_factory=list)
+    declared: set[str] = field(default_factory=set)  # device functions whose bodies have gone
 
 
 def host_source(path: Path, includes: tuple[str, ...] = ()) -> HostSource:
     """The host's part of the file `path`."""
-    return _Rewriter(includes).file(path)
+    return _Rewriter(includes).file(path, top=True)
+
+
+def numbered_lambdas(text: str) -> str:
+    """`text` with its device lambdas numbered as in the host's part; the same lines."""
+    return _apply(text, lambda_edits(tokens(text)))
+
+
+def lambda_edits(toks: list[Token]) -> list[tuple[int, int, str]]:
+    edits: list[tuple[int, int, str]] = []
+    ends: set[int] = set()
+    for at, token in enumerate(toks):
+        if token.text not in ("__device__", "__host__") or not _is_lambda(toks, at):
+            continue
+        opening = next((i for i in range(at - 1, -1, -1) if toks[i].text == "]"), 0)
+        body = next((i for i in range(at, len(toks)) if toks[i].text == "{"), len(toks))
+        end = closing(toks, body)
+        if end in ends or end == len(toks):  # `__host__ __device__`: seen already
+            continue
+        ends.add(end)
+        start = toks[_opening(toks, opening)].start
+        edits += [(start, start, f"loom::device<{len(ends) - 1}>("), (toks[end].end, toks[end].end, ")")]
+    return edits
 
 
 class _Rewriter:
     def __init__(self, includes: tuple[str, ...]):
         self.includes = includes
         self.kernels: list[KernelText] = []
+        self.declared: set[str] = set()
         self.once: set[Path] = set()
         self.tagged: set[str] = set()  # templates whose tag is declared
 
-    def file(self, path: Path) -> HostSource:
+    def file(self, path: Path, top: bool = False) -> HostSource:
         text = re.sub(r"<<[ \t]+<(?!<)|<[ \t]+<<", "<<<", path.read_text(errors="replace"))
         text = re.sub(r"^[ \t]*#[ \t]*pragma[ \t]+once[ \t]*$", "", text, flags=re.M)
-        return HostSource(self._rewritten(text, path.parent), self.kernels)
-
-    def _rewritten(self, text: str, folder: Path) -> str:
         toks = tokens(text)
-        edits: list[tuple[int, int, str]] = []
+        numbered = lambda_edits(toks) if top else []
+        return HostSource(self._rewritten(text, toks, numbered, path.parent), self.kernels, self.declared)
+
+    def _rewritten(self, text: str, toks: list[Token], edits: list[tuple[int, int, str]], folder: Path) -> str:
         classes: list[int] = []  # token indices where class bodies end
         at = 0
         while at < len(toks):
@@ -143,6 +172,7 @@ class _Rewriter:
         if in_class or toks[head.parameters - 2].text == "::" or "operator" in words or "~" in words:
             return [(toks[head.body].start, stop, "{ __builtin_trap(); }")], after
         declared = text[toks[first].start : toks[end].start].rstrip()
+        self.declared.add(toks[head.name].text)
         return [(toks[first].start, stop, declared + ";")], after
 
     def _kernel(self, text: str, toks: list[Token], first: int, head: _Head) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from threadloom.cuda.kernel import BLOCK, GRID, SHARED_BYTES
@@ -24,6 +24,7 @@ from threadloom.cuda.translate.cxx_values import (
     PRIMARY,
     UNARY,
     Expr,
+    call_text,
     innermost,
     literal,
     pointer_text,
@@ -40,6 +41,7 @@ from threadloom.par.opcodes import Effect
 from threadloom.par.ops import (
     I8,
     PTR,
+    VOID,
     Alloca,
     Array,
     Barrier,
@@ -82,7 +84,9 @@ def _is_value(callee: str) -> bool:
 class KernelText:
     """Writes the body of one function."""
 
-    def __init__(self, body: Block, values: dict[str, Expr], constants: dict[str, Expr], names: Names, writer: Writer):
+    def __init__(self, body: Block, values: dict[str, Expr], constants: dict[str, Expr], names: Names, writer: Writer,
+                 functions: Collection[str] = ()):  # fmt: skip
+        self.functions = functions  # those that stay functions (device_functions.py)
         self.values, self.constants, self.names, self.writer = values, constants, names, writer
         self.body = body
         self.uses = Counter(o.name for op in walk(body) for o in operands(op) if isinstance(o, Value))
@@ -178,8 +182,11 @@ class KernelText:
                     raise unsupported("a barrier that was not lowered", op.loc)
                 case Return(value=None) | Yield() | Condition():
                     pass
-                case Return():
-                    raise unsupported("a function that is not inlined")
+                case Return(value):
+                    returned = self._expr(value)
+                    text = pointer_to(returned, I8).text if isinstance(value.type, Ptr) else returned.text
+                    self._flush()
+                    self.writer.line(f"return {text};")
 
     def _leaf(self, op: Leaf) -> None:
         effect = effect_of(op)
@@ -233,8 +240,15 @@ class KernelText:
         if callee.startswith(("llvm.memcpy", "llvm.memmove", "llvm.memset")):
             name = callee.split(".")[1]
             return Expr(f"{name}({', '.join(one.text for one in given[:3])})", POSTFIX, I8)
-        if not callee or callee not in self.constants:
-            raise unsupported(f"a call of {callee or 'a function pointer'}", op.loc)
+        if callee == "llvm.trap":  # where no object can come: the destructor of an abstract class
+            return Expr("__builtin_trap()", POSTFIX, I8)
+        if not callee or callee in self.functions:
+            pointer, (context, *rest) = (None, given) if callee else (given[0], given[1:])
+            name = self.constants[callee].text if callee else ""
+            text = call_text(pointer, name, context, rest, op.result.type if op.result else VOID)
+            return Expr(text, PRIMARY, type_, pointee=I8 if isinstance(type_, Ptr) else None)
+        if callee not in self.constants:
+            raise unsupported(f"a call of {callee}", op.loc)
         known = self.constants[callee]
         listed = ", ".join(one.text for one in given)
         made = Expr(f"{known.text}({listed})", POSTFIX, type_, pointee=I8)

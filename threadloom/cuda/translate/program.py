@@ -6,6 +6,7 @@ The kernels take the same way as in `loom cc` (raised, optimised, barriers lower
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -14,23 +15,25 @@ from threadloom.cuda import compile_unit, front, link_host
 from threadloom.cuda.arguments import demangle
 from threadloom.cuda.front import FrontIr, SourceOptions
 from threadloom.cuda.host_stubs import ParamSource, Stub
-from threadloom.cuda.kernel import GEOMETRY, SHARED_DYNAMIC, THREAD_LOCAL_CALLS
+from threadloom.cuda.kernel import GEOMETRY, MOST_BLOCK_THREADS, SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.lower import pipeline as lower
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.translate.cxx_values import POSTFIX, PRIMARY, UNARY, Expr, type_text, unsupported
-from threadloom.cuda.translate.host_source import HostSource, host_source
+from threadloom.cuda.translate.device_functions import DeviceFunctions, table_text
+from threadloom.cuda.translate.host_source import HostSource, host_source, numbered_lambdas
 from threadloom.cuda.translate.kernel_text import KernelText
 from threadloom.cuda.translate.names import Names, debug_names
 from threadloom.cuda.translate.prepare import DropUnused, FoldGuards
 from threadloom.cuda.translate.signatures import CxxSignature, cxx_signature, number_type, pointee_type
 from threadloom.par.interp_constants import evaluate
-from threadloom.par.ops import I1, I8, PTR, Array, Const, Float, Function, Global, Int, Module, Struct, Type
+from threadloom.par.interp_values import to_bytes
+from threadloom.par.ops import I1, I8, PTR, Array, Const, Float, Function, Global, Int, Module, Type
 from threadloom.par.passes import run_passes
 from threadloom.par.walk import operands, walk
 from threadloom.writer import Writer
 
-_NOT_FOR_PEOPLE = ("specialize-launch", "specialize", "align-shares", "collapse", "peel-rows", "vectorize-threads",
-                   "watch-waits", "hide-masks")  # fmt: skip
+_NOT_FOR_PEOPLE = ("specialize-launch", "specialize", "align-shares", "collapse", "outline-loops", "peel-rows",
+                   "vectorize-threads", "watch-waits", "hide-masks")  # fmt: skip
 _GLOBAL = re.compile(r'@("[^"]+"|[-\w$.]+)')
 
 
@@ -44,7 +47,7 @@ def link_flags() -> list[str]:
 
 def translate(path: str, options: SourceOptions) -> str:
     """The C++ text of the CUDA file `path`."""
-    ir = front.compile_source(path, replace(options, debug=True))
+    ir = _front(Path(path), replace(options, debug=True))
     stages: dict[str, str] = {}
     raised, stubs = compile_unit.raise_unit(ir, stages.__setitem__)
     module = _lowered(raised.module)
@@ -62,6 +65,19 @@ def translate(path: str, options: SourceOptions) -> str:
     return writer.text()
 
 
+def _front(path: Path, options: SourceOptions) -> FrontIr:
+    """clang's output, with device lambdas numbered as in the host's text."""
+    text = path.read_text(errors="replace") if path.is_file() else ""
+    numbered = numbered_lambdas(text)
+    if numbered == text:
+        return front.compile_source(str(path), options)
+    with tempfile.TemporaryDirectory(prefix="loom-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_text(f'#include <loom/device_lambda.h>\n#line 1 "{path}"\n{numbered}')
+        beside = ("-iquote", str(path.parent))
+        return front.compile_source(str(copy), replace(options, extra=(*options.extra, *beside)))
+
+
 def _lowered(module: Module) -> Module:
     passes = [one for one in (*optimize.passes(), *lower.PASSES) if one.name not in _NOT_FOR_PEOPLE]
     return DropUnused().apply(FoldGuards().apply(run_passes(module, passes).module))
@@ -75,6 +91,9 @@ class _Kernels:
         self.functions = {function.name: function for function in module.functions}
         users = link_host.device_variables(ir.host, module.globals) + link_host.host_variables(ir.host, module.globals)
         self.users = {variable.name for variable in users}
+        kernels = {stub.kernel for stub in stubs}
+        staying = [f for f in module.functions if f.body is not None and f.name not in kernels]
+        self.device = DeviceFunctions(staying, host.declared)
         self.macros = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", host.text, re.M)
 
     def write(self, file: str) -> None:
@@ -82,14 +101,19 @@ class _Kernels:
             return
         self.writer.line()
         self.writer.note(f"---- the kernels of {file}")
+        self.device.declare(self.writer)
         constants = self._constants()
+        self.device.define(constants, self.names, self.macros, self.writer)
         signatures = []
         for stub in self.stubs:
             function = self.functions[stub.kernel]
             signature = cxx_signature(stub, self.host.kernels, _names_of(function, stub), function.loc)
-            signatures.append((signature, self.shared_bytes[stub.kernel], stub.kernel))
+            if signature.lambdas and any(signature.head() == one.head() for one, *_ in signatures):
+                raise unsupported("a device lambda of a template with several instances", function.loc)
+            signatures.append((signature, self.shared_bytes[stub.kernel], stub))
             self._kernel(function, stub, signature, constants)
         self._registration(signatures)
+        self._variables()
 
     # ------------------------------------------------------------ one kernel
 
@@ -109,33 +133,55 @@ class _Kernels:
         with self.writer.block(signature.head()):
             self.writer.line("const loom::Launch launch = loom::launched();")
             again = f"[=](auto &now) {{ loom::launch(now), {signature.call()}; }}"
-            self.writer.line(f"if (!launch.begins({again})) return;")
+            bound = f", {stub.most_threads}" if stub.most_threads != MOST_BLOCK_THREADS else ""
+            self.writer.line(f"if (!launch.begins({again}{bound})) return;")
             self.writer.line("const dim3 gridDim = launch.grid, blockDim = launch.block;")
-            KernelText(function.body, values, constants, names, self.writer).write()
+            for type_, size in zip(signature.types, stub.argument_bytes, strict=True):
+                if signature.lambdas and "loom::Device<" in type_:
+                    self.writer.line(f'static_assert(sizeof({type_}) == {size}, "captured as clang does");')
+            KernelText(function.body, values, constants, names, self.writer, self.device.functions).write()
         if enclosed:
             self.writer.line("}")
 
-    def _registration(self, signatures: list[tuple[CxxSignature, int, str]]) -> None:
+    def _registration(self, signatures: list[tuple[CxxSignature, int, Stub]]) -> None:
+        signatures = [one for one in signatures if not one[0].lambdas]  # whose types have no name here
+        if not signatures:
+            return
         self.writer.line()
         self.writer.note("for cudaLaunchKernel, occupancy and attributes")
         with self.writer.block("static const loom::KernelRecord loom_kernels[] =", "};"):
-            for signature, shared_bytes, symbol in signatures:
+            for signature, shared_bytes, stub in signatures:
                 types = ", ".join(_decayed(one) for one in signature.types)
-                self.writer.line(f'loom::Kernel<{types}>::record<{signature.name}>("{symbol}", {shared_bytes}),')
+                numbers = f"{shared_bytes}, {stub.most_threads}"
+                self.writer.line(f'loom::Kernel<{types}>::record<{signature.name}>("{stub.kernel}", {numbers}),')
         self.writer.line("static const loom::Registration loom_registration(loom_kernels);")
+
+    def _variables(self) -> None:
+        """Sizes, for copies by symbol; of variables at file scope, whose names mean the same here."""
+        names = [demangle(symbol) for symbol in sorted(self.users)]
+        names = [name for name in names if re.fullmatch(r"[A-Za-z_]\w*", name)]
+        if not names:
+            return
+        self.writer.line()
+        with self.writer.block("static const loom::VariableRecord loom_variables[] =", "};"):
+            for name in names:
+                self.writer.line(f'{{"{name}", &{name}, sizeof {name}}},')
+        self.writer.line("static const loom::Registration loom_registration_of_variables(loom_variables);")
 
     # ------------------------------------------------------------ variables and functions
 
     def _constants(self) -> dict[str, Expr]:
         """How C++ calls what the kernels refer to by name."""
-        known: dict[str, Expr] = {}
+        known = self.device.expressions()
         for function in self.module.functions:
             if function.body is None:
                 name = THREAD_LOCAL_CALLS.get(function.name, function.name)
                 known[function.name] = Expr(name, PRIMARY, PTR)
-        kernels = [self.functions[stub.kernel] for stub in self.stubs]
+        kernels = [self.functions[stub.kernel] for stub in self.stubs] + [*self.device.functions.values()]
         variables = {variable.name: variable for variable in self.module.globals}
         for const in _named_constants(kernels):
+            if const.text in known:
+                continue
             found = {one.strip('"') for one in _GLOBAL.findall(const.text)}
             if len(found) != 1 or (variable := variables.get(next(iter(found)))) is None:
                 continue  # an error where it is used
@@ -157,15 +203,21 @@ class _Kernels:
     def _own(self, variable: Global) -> Expr:
         """A literal or table of the compiler's."""
         name = "loom_" + re.sub(r"\W", "_", variable.name)
-        if variable.init is None or isinstance(variable.type, Struct):
+        if table := table_text(variable, name, self.device.names):
+            self.writer.line(table)
+            return Expr(f"(char *){name}", UNARY, PTR, pointee=I8)
+        if variable.init is None or "@" in variable.init:
             raise unsupported(f"the variable {demangle(variable.name)}")
         value = evaluate(Const(variable.type, variable.init), lambda _: 0)
         element, dimensions = variable.type, []
         while isinstance(element, Array):
             dimensions.append(element.length)
             element = element.element
-        if not isinstance(element, Int | Float) or "@" in variable.init:
-            raise unsupported(f"the variable {demangle(variable.name)}")
+        if not isinstance(element, Int | Float):  # a structure's initial value, copied as bytes
+            listed = ", ".join(map(str, to_bytes(variable.type, value)))
+            kind = "const unsigned char" if variable.constant else "unsigned char"
+            self.writer.line(f"alignas(16) static {kind} {name}[] = {{{listed}}};")
+            return Expr(f"(char *){name}", UNARY, PTR, pointee=I8)
         head = f"{type_text(element)} {name}{''.join(f'[{n}]' for n in dimensions)}"
         self.writer.line(f"static {'const ' if variable.constant else ''}{head} = {_listed(value, element)};")
         text = f"({type_text(element)} *){name}"

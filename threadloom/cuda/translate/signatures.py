@@ -27,6 +27,7 @@ class CxxSignature:
     is_template: bool
     anonymous: bool
     dynamic_shared: str = ""
+    lambdas: tuple[int, ...] = ()  # their types are parameters Lambda0 ... of the instance
 
     @property
     def namespace(self) -> str:
@@ -42,7 +43,9 @@ class CxxSignature:
     def head(self) -> str:
         if not self.is_template:
             return f"void {self.name}({', '.join(self.parameters)})"
-        return f"void run_on_cpu({', '.join((self._tag, *self.parameters))})"
+        types = ", ".join(f"class Lambda{number}" for number in self.lambdas)
+        given = f"template <{types}> " if types else ""
+        return f"{given}void run_on_cpu({', '.join((self._tag, *self.parameters))})"
 
     def call(self) -> str:
         """How the kernel calls itself again."""
@@ -66,6 +69,7 @@ def _parts(name: str) -> list[str]:
 def cxx_signature(stub: Stub, texts: list[KernelText], names: tuple[str, ...], loc: Loc | None = None) -> CxxSignature:
     """`names`: the kernel's parameters at level par, where the source does not tell; `loc`: the kernel's."""
     full = demangle(stub.kernel)
+    full, lambdas = _without_lambdas(full)
     if "{lambda" in full or "'lambda" in full or "$_" in full:
         raise unsupported(f"the kernel {full}, which takes a lambda,", loc)
     anonymous = _ANONYMOUS in full
@@ -81,9 +85,28 @@ def cxx_signature(stub: Stub, texts: list[KernelText], names: tuple[str, ...], l
     if len(fitting) == 1 and not is_template and "::" not in name:
         return CxxSignature(name, types, fitting[0].parameters, own, False, anonymous, dynamic)
     if any(mark in one for one in types for mark in ("(*", "(&", "[")):
-        raise unsupported(f"the parameters of {full}")
+        raise unsupported(f"the parameters of {full}", loc)
     parameters = tuple(f"{type_} {one}" for type_, one in zip(types, own, strict=True))
-    return CxxSignature(name, types, parameters, own, is_template, anonymous, dynamic)
+    return CxxSignature(name, types, parameters, own, is_template, anonymous, dynamic, lambdas)
+
+
+_NUMBERED = re.compile(r"loom::Device<(\d+), ")
+
+
+def _without_lambdas(full: str) -> tuple[str, tuple[int, ...]]:
+    """`k<loom::Device<0, main::$_0>>` -> `k<loom::Device<0, Lambda0>>`, and the numbers of the lambdas."""
+    numbers: dict[int, None] = {}
+    start = 0
+    while found := _NUMBERED.search(full, start):
+        end, depth = found.end(), 1
+        while depth:
+            depth += (full[end] in "<({") - (full[end] in ">)}")
+            end += 1
+        name = f"Lambda{found[1]}"
+        full = full[: found.end()] + name + full[end - 1 :]
+        start = found.end() + len(name)
+        numbers[int(found[1])] = None
+    return full, tuple(numbers)
 
 
 def _without_name(parameter: str, name: str) -> str:

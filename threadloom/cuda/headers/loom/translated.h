@@ -1,6 +1,10 @@
 /* What programs made by `loom translate` call: launches, memory of a block, and the device operations that C++ lacks. */
 #pragma once
 #include "prelude.h"
+#include "device_lambda.h"
+
+/* Advice about registers. Empty, since the C++ library's headers say __attribute__((__noinline__)). */
+#define __noinline__
 
 #include <atomic>
 #include <functional>
@@ -36,10 +40,10 @@ struct Launch {
       : grid(grid), block(block), shared_bytes(shared_bytes), stream(stream) {}
 
   /* True where the kernel shall run; else the launch is wrong, or a captured stream keeps `again` for later. */
-  template <class F> bool begins(F again) const {
+  template <class F> bool begins(F again, unsigned most_threads = 1024) const {
     if (now) return true;
     unsigned long threads = (unsigned long)block.x * block.y * block.z;
-    if (threads == 0 || threads > 1024 || grid.x == 0 || grid.y == 0 || grid.z == 0) return failed(cudaErrorInvalidConfiguration), false;
+    if (threads == 0 || threads > most_threads || grid.x == 0 || grid.y == 0 || grid.z == 0) return failed(cudaErrorInvalidConfiguration), false;
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cudaStreamIsCapturing(stream, &status);
     if (status == cudaStreamCaptureStatusNone) return true;
@@ -59,6 +63,9 @@ static inline Launch launched() {
   next_launch.block = dim3(0, 0, 0);
   return how;
 }
+
+/* The calling thread's indices and shared memory, for device functions that stay functions. */
+inline thread_local char* context = nullptr;
 
 /* Memory of one block or launch: its size is known only now. Not initialised. */
 template <class T> struct Array {
@@ -176,13 +183,18 @@ struct KernelRecord {
   const void* effects;
   int effect_count;
 };
+struct VariableRecord {
+  const char* name;
+  const void* address;
+  size_t bytes;
+};
 extern "C" void __loom_register(const KernelRecord* kernels, int kernel_count, const void* variables, int variable_count, int arch);
 
 template <class... A> struct Kernel {
-  template <void (*kernel)(A...)> static KernelRecord record(const char* name, int shared_bytes) {
+  template <void (*kernel)(A...)> static KernelRecord record(const char* name, int shared_bytes, int most_threads) {
     static const int bytes[] = {(int)sizeof(A)..., 0};
     static const int shared = shared_bytes;
-    return {(const void*)kernel, entry<kernel>, name, bytes, &shared, (int)sizeof...(A), 1024, nullptr, -1};
+    return {(const void*)kernel, entry<kernel>, name, bytes, &shared, (int)sizeof...(A), most_threads, nullptr, -1};
   }
   template <void (*kernel)(A...)> static void entry(void** arguments, const unsigned* g) {
     Launch how(dim3(g[0], g[1], g[2]), dim3(g[3], g[4], g[5]), g[6]);
@@ -196,5 +208,6 @@ template <class... A> struct Kernel {
 };
 struct Registration {
   template <int N> explicit Registration(const KernelRecord (&kernels)[N]) { __loom_register(kernels, N, nullptr, 0, 750); }
+  template <int N> explicit Registration(const VariableRecord (&variables)[N]) { __loom_register(nullptr, 0, variables, N, 750); }
 };
 }  // namespace loom
