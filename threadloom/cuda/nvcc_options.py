@@ -6,6 +6,7 @@ accepted without effect (ACCEPTED), those whose output cannot exist (OptiX IR) a
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -302,7 +303,5 @@ def _host_option(plan: NvccPlan, option: str) -> None:
 
 def _arch(value: str) -> int:
     """`sm_86`, `compute_80`, `arch=compute_70,code=sm_70`, `native`, `all` -> __CUDA_ARCH__ (0: as it was)."""
-    import re
-
     numbers = [int(number) for number in re.findall(r"(?:sm|compute|lto)_(\d+)[af]?", value)]
     return max(numbers, default=0) * 10

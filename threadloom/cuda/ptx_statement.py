@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -118,8 +119,6 @@ class Translator:
         if re.fullmatch(r"-?(0[xX][0-9a-fA-F]+|\d+)U?", text):
             return const(type_, int(text.rstrip("U"), 0))
         if re.fullmatch(r"0[fF][0-9a-fA-F]{8}", text):
-            import struct
-
             return const(type_, struct.unpack(">f", bytes.fromhex(text[2:]))[0])
         raise self.fail(text)
 

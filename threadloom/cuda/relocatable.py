@@ -56,7 +56,7 @@ def compile_relocatable(ir: FrontIr, options: UnitOptions, dump: Dump = no_dump)
     part = DevicePart(device, stubs, variables, options.source.arch)
     dump("host.ll", host)
     dump("device.ll", device)
-    texts = (_host_text(host, part, options) + _payload_ir(part),)
+    texts = (_host_text(host, part) + _payload_ir(part),)
     return compile_unit.emit_object(compile_unit.linked(texts, frozenset()), options)
 
 
@@ -78,7 +78,7 @@ def _renamed(text: str, names: set[str], suffix: str) -> str:
     return re.sub(rf"([@$])({listed})(?![-\w$.])", rf"\g<1>\g<2>{suffix}", text)
 
 
-def _host_text(host_ir: str, part: DevicePart, options: UnitOptions) -> str:
+def _host_text(host_ir: str, part: DevicePart) -> str:
     """Host IR whose shadows are declarations and whose registration refers to entries of the device link."""
     host_ir = re.sub(
         r'^@("[^"]*"|[-\w$.]+) = (?!external)\w+ (?:\w+ )*(?:global|constant) ([^\n]*?) undef(?:,[^\n]*)?$',

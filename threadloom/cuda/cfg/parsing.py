@@ -19,6 +19,7 @@ from threadloom.par.leaf_parsing import TAIL_WORDS, LeafParser
 from threadloom.par.lexing import Cursor, Token, unquoted
 from threadloom.par.opcodes import FAST_MATH_FLAGS
 from threadloom.par.ops import PTR, VOID, Alloca, Attrs, Const, Global, Int, Leaf, Operand, Param, Space, Type, Value
+from threadloom.par.printing import type_text
 from threadloom.source import Loc
 
 UNSUPPORTED = slug("cuda-unsupported-instruction", "device code uses an LLVM instruction that has no meaning here")
@@ -144,8 +145,6 @@ class LlvmParser(LeafParser):
 
     def expanded(self, text: str) -> str:
         """Constant text with named struct types spelt out, since par has no named types in operands."""
-        from threadloom.par.printing import type_text
-
         def spell(match: re.Match[str]) -> str:
             return type_text(self.named_types[match[0]]) if match[0] in self.named_types else match[0]
 
@@ -355,15 +354,6 @@ class LlvmParser(LeafParser):
             if not cursor.at(")"):
                 cursor.expect(",")
         return tuple(operands)
-
-    def _unused(self, type_: Type, first: Token) -> Value:
-        """LLVM leaves out the names of results that nobody uses."""
-        number = len(self.defined)
-        while (name := f"unused.{number}") in self.values:
-            number += 1
-        self.defined.add(name)
-        self.values[name] = value = Value(name, type_)
-        return value
 
     def _phi(self) -> Phi:
         cursor = self.cursor

@@ -20,6 +20,7 @@ from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
 from threadloom.par.interp import Argument, External, interpret
 from threadloom.par.interp_memory import Finding
 from threadloom.par.ops import Level, Module
+from threadloom.par.walk import walk
 from threadloom.source import Loc
 
 
@@ -62,7 +63,5 @@ _FINDING = Finding("divergent-barrier", "__syncthreads() was reached by a part o
 
 def _file_of(module: Module) -> str:
     """The source's name, from the first operation that has a place."""
-    from threadloom.par.walk import walk
-
     bodies = (function.body for function in module.functions if function.body is not None)
     return next((op.loc.file for body in bodies for op in walk(body) if getattr(op, "loc", None)), "")

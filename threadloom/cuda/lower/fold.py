@@ -10,7 +10,7 @@ from dataclasses import replace
 from threadloom.cuda.lower.traverse import last_values, rename, swap, swap_all
 from threadloom.par.constants import int_value
 from threadloom.par.ops import I1, Block, Condition, Const, If, Leaf, Op, Operand, Value, Yield
-from threadloom.par.walk import with_regions
+from threadloom.par.walk import regions, with_regions
 
 _TRUE, _FALSE = Const(I1, "true"), Const(I1, "false")
 
@@ -36,14 +36,8 @@ def fold_block(block: Block, known: dict[str, Operand]) -> Block:
 
 def _other(op: Op, known: dict[str, Operand]) -> Op:
     head = with_regions(op, lambda region: Block(()))
-    body = iter([fold_block(region, known) for region in _regions(op)])
+    body = iter([fold_block(region, known) for region in regions(op)])
     return with_regions(rename(head, known), lambda region: next(body))
-
-
-def _regions(op: Op) -> tuple[Block, ...]:
-    from threadloom.par.walk import regions
-
-    return regions(op)
 
 
 def _if(op: If, known: dict[str, Operand]) -> list[Op]:

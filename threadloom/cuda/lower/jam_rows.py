@@ -76,7 +76,7 @@ class JamRows:
         row = len(op.ivs) - 2
         facts = Uniformity(replace(op, ivs=(op.ivs[row],), lowers=(op.lowers[row],), uppers=(op.uppers[row],)), memory)
         inside = list(walk(op.body.ops))
-        if not any(_shares_loads(loop, facts, memory) for loop in inside if isinstance(loop, For | While)):
+        if not any(_shares_loads(loop, facts) for loop in inside if isinstance(loop, For | While)):
             return None  # nothing to win: not worth a word
         if any(isinstance(one, Parallel) or orders_memory(one) for one in inside):
             decline("rows not jammed", "atomics, fences or a parallel region inside", op.loc)
@@ -90,7 +90,7 @@ class JamRows:
         return _jammed(op, row, rows, _Jam(editor, facts, memory, rows), editor)
 
 
-def _shares_loads(loop: For | While, facts: Uniformity, memory: Memory) -> bool:
+def _shares_loads(loop: For | While, facts: Uniformity) -> bool:
     """All rows run `loop` alike; it loads the same for all of them, and sums up something of their own."""
     if not _alike(loop, facts):
         return False

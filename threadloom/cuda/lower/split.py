@@ -37,7 +37,7 @@ from threadloom.cuda.lower.separators import has_meeting
 from threadloom.cuda.lower.split_cut import Crossing, plan_crossing
 from threadloom.cuda.lower.split_emit import SplitEmitter
 from threadloom.cuda.lower.split_plan import SplitPlan, plan_split
-from threadloom.cuda.lower.traverse import expand
+from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.lower.uniformity import Uniformity
 from threadloom.par.ops import Function, Level, Module, Op, Parallel
 
@@ -80,8 +80,6 @@ class Split:
 
 
 def _concerned(function: Function, level: Level) -> bool:
-    from threadloom.cuda.lower.traverse import walk
-
     return any(
         isinstance(op, Parallel) and op.level is level and has_meeting(op.body.ops, level)
         for op in walk(function.body.ops if function.body else ())

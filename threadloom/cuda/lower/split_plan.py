@@ -33,13 +33,16 @@ from threadloom.par.ops import (
     Block,
     Condition,
     Const,
+    Float,
     For,
     If,
+    Int,
     Leaf,
     Level,
     Op,
     Operand,
     Parallel,
+    Ptr,
     Type,
     Value,
     While,
@@ -348,8 +351,6 @@ def _end(items: list[Item], segment: Segment) -> End:
 
 def zero(type_: Type) -> Const:
     """A value of `type_` that nobody reads."""
-    from threadloom.par.ops import Float, Int, Ptr
-
     match type_:
         case Ptr():
             return Const(type_, "null")

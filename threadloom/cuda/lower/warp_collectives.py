@@ -105,7 +105,7 @@ class _Lanes:
                 self.editor.barrier(Level.LANES)
                 return
             case "shfl":
-                result = site.shuffle(kind, *op.operands)
+                result = site.shuffle(kind, *op.operands[1:])
             case "vote":
                 result = site.vote(kind, *op.operands)
             case "match":
@@ -170,7 +170,7 @@ class _Site:
 
     # ------------------------------------------------------------ shuffles
 
-    def shuffle(self, kind: str, mask: Operand, value: Operand, by: Operand, width: Operand) -> Operand:
+    def shuffle(self, kind: str, value: Operand, by: Operand, width: Operand) -> Operand:
         editor, lane = self.editor, self.lanes.lane
         element = value.type
         assert isinstance(element, Int)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from threadloom.cuda.lower.effects import Access, Memory, may_alias, orders_memory
 from threadloom.cuda.lower.separators import collective_scope
@@ -26,7 +27,7 @@ from threadloom.cuda.lower.traverse import expand, rename_block, walk
 from threadloom.cuda.optimize.affine import Address, plus, renamed
 from threadloom.cuda.optimize.conflicts import threads_conflict
 from threadloom.cuda.optimize.eliminate_barriers import Facts
-from threadloom.cuda.optimize.neighbourhood import Guard, Seen, leaves_with_guards, values_defined_in
+from threadloom.cuda.optimize.neighbourhood import Guard, Seen, guards_inside, leaves_with_guards, values_defined_in
 from threadloom.par.ops import Barrier, Block, For, Function, Leaf, Level, Module, Op, Operand, Parallel, While
 from threadloom.par.passes import decline, map_functions
 from threadloom.par.result_types import size_bytes
@@ -80,13 +81,11 @@ class _Forwarding:
                 gone.add(id(op))
         live = [op for op in ops if id(op) not in gone]
         dead = {id(op) for index, op in enumerate(live) if _plain(op, "store") and self._dead(live[index:], guards)}
-        kept = [op for op in live if id(op) not in dead]
-        return Block(tuple(with_regions(op, lambda inner, o=op: self._inner(inner, o, guards)) for op in kept))
+        return Block(tuple(self._inside(op, guards) for op in live if id(op) not in dead))
 
-    def _inner(self, block: Block, owner: Op, guards: tuple[Guard, ...]) -> Block:
-        number = 0 if block is getattr(owner, "then", None) else 1
-        inside = (*guards, (owner.cond, number == 0)) if hasattr(owner, "cond") else guards
-        return self._block(block, inside)
+    def _inside(self, op: Op, guards: tuple[Guard, ...]) -> Op:
+        number = count()
+        return with_regions(op, lambda region: self._block(region, guards_inside(op, next(number), guards)))
 
     # ------------------------------------------------------------ loads
 

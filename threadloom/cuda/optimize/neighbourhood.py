@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from threadloom.cuda.lower.separators import contains_meeting, has_meeting, is_meeting
 from threadloom.cuda.lower.traverse import walk
 from threadloom.par.ops import Barrier, Block, For, If, Leaf, Level, Op, Operand, Parallel, While
-from threadloom.par.walk import regions
+from threadloom.par.walk import arguments, regions, results
 
 Guard = tuple[Operand, bool]
 
@@ -58,7 +58,7 @@ class Neighbourhood:
                 self.barriers.append(op)
             elif contains_meeting(op, self.level):
                 for number, region in enumerate(regions(op)):
-                    self._index(_Spot(region, 0, op, here, _guards(op, number, start.guards)))
+                    self._index(_Spot(region, 0, op, here, guards_inside(op, number, start.guards)))
 
     def behind(self, barrier: Barrier) -> list[Seen]:
         found: list[Seen] = []
@@ -89,7 +89,7 @@ class Neighbourhood:
         if owner is None or outer is None:
             return
         for region, crossed in _next_regions(owner, spot.block):
-            start = _Spot(region, 0, owner, outer, _guards(owner, 0, outer.guards))
+            start = _Spot(region, 0, owner, outer, guards_inside(owner, 0, outer.guards))
             self._once(start, passed | crossed, found, seen, forwards=True)
         if _may_leave(owner, spot.block):
             self._forwards(_moved(outer, outer.index + 1), passed, found, seen)
@@ -101,7 +101,7 @@ class Neighbourhood:
         if owner is None or outer is None:
             return
         for region, crossed in _previous_regions(owner, spot.block):
-            end = _Spot(region, len(region.ops), owner, outer, _guards(owner, 0, outer.guards))
+            end = _Spot(region, len(region.ops), owner, outer, guards_inside(owner, 0, outer.guards))
             self._once(end, passed | crossed, found, seen, forwards=False)
         if _may_come_from_before(owner, spot.block):
             self._backwards(outer, passed, found, seen)
@@ -133,7 +133,7 @@ class Neighbourhood:
             case If():
                 closed = True
                 for number, side in enumerate((op.then, op.otherwise)):
-                    inner = _Spot(side, 0, None, None, _guards(op, number, spot.guards))
+                    inner = _Spot(side, 0, None, None, guards_inside(op, number, spot.guards))
                     ops = side.ops if forwards else tuple(reversed(side.ops))
                     closed &= self._enter(ops, inner, passed, found, seen, forwards)
                 return closed
@@ -162,7 +162,8 @@ def _moved(spot: _Spot, index: int) -> _Spot:
     return _Spot(spot.block, index, spot.owner, spot.outer, spot.guards)
 
 
-def _guards(owner: Op, region: int, outer: tuple[Guard, ...]) -> tuple[Guard, ...]:
+def guards_inside(owner: Op, region: int, outer: tuple[Guard, ...]) -> tuple[Guard, ...]:
+    """What holds in a region of `owner`, by its number, where `outer` holds around it."""
     return (*outer, (owner.cond, region == 0)) if isinstance(owner, If) else outer
 
 
@@ -172,7 +173,7 @@ def leaves_with_guards(ops: Sequence[Op], guards: tuple[Guard, ...]) -> Iterator
         if isinstance(op, Leaf):
             yield op, guards
         for number, region in enumerate(regions(op)):
-            yield from leaves_with_guards(region.ops, _guards(op, number, guards))
+            yield from leaves_with_guards(region.ops, guards_inside(op, number, guards))
 
 
 def _next_regions(owner: Op, block: Block) -> list[tuple[Block, frozenset[int]]]:
@@ -208,8 +209,6 @@ def _may_come_from_before(owner: Op, block: Block) -> bool:
 
 def values_defined_in(op: Op) -> frozenset[str]:
     """Names that a loop defines anew in every iteration."""
-    from threadloom.par.walk import arguments, results
-
     inside = [value.name for inner in walk(region_ops(op)) for value in (*results(inner), *arguments(inner))]
     return frozenset([*inside, *(value.name for value in arguments(op))])
 

@@ -17,11 +17,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.kernel import is_kernel
-from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.traverse import expand
 from threadloom.par.constants import const
 from threadloom.par.ops import Alloca, Block, For, Function, Level, Module, Op, Parallel, Value, Yield
-from threadloom.par.passes import decline, through_functions
+from threadloom.par.passes import decline, map_functions
 from threadloom.par.walk import arguments, regions, results, with_regions
 
 
@@ -38,12 +37,11 @@ class ForkInner:
     name: str = "fork-inner"
 
     def apply(self, module: Module) -> Module:
-        return through_functions(module, self._function)
+        return map_functions(module, self._function)
 
-    def _function(self, function: Function, module: Module) -> Module:
+    def _function(self, function: Function) -> Function:
         if not is_kernel(function):
-            return module
-        editor = Editor(function, module)
+            return function
 
         def change(op: Op) -> list[Op] | None:
             if not isinstance(op, Parallel) or op.level is not Level.BLOCKS:
@@ -53,10 +51,9 @@ class ForkInner:
                     "loops over threads do not fork", "one runs warp by warp, or memory depends on the block", op.loc
                 )
                 return None
-            return _forked(op, editor)
+            return _forked(op)
 
-        body = expand(function.body, change)
-        return module if body is function.body else editor.finish(replace(function, body=body))
+        return replace(function, body=expand(function.body, change))
 
 
 def _can_fork(block: Block) -> bool:
@@ -77,7 +74,7 @@ def _around_threads(block: Block) -> Iterator[Op]:
                 yield from _around_threads(region)
 
 
-def _forked(blocks: Parallel, editor: Editor) -> list[Op]:
+def _forked(blocks: Parallel) -> list[Op]:
     memory = [op for op in blocks.body.ops if isinstance(op, Alloca)]
     body = Block(tuple(op for op in _forks(blocks.body).ops if not isinstance(op, Alloca)))
     for iv, low, high in reversed(list(zip(blocks.ivs, blocks.lowers, blocks.uppers, strict=True))):

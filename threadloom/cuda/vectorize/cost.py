@@ -65,21 +65,19 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one, masked: bool) -> Cos
         pointer = op.operands[1] if op.opcode == "store" else op.operands[0]
         stride = shapes.stride(pointer)
         if stride is None and op.opcode == "load" and shapes.likely(pointer) in (0, size_bytes(value)):
-            return Cost(width, _ASKED + _registers(value, width))
+            return Cost(width, _ASKED + _registers(value))
         if stride is None or (stride != 0 and stride != size_bytes(value)):
             return Cost(width, _GATHER * width)
         if stride != 0 and masked and size_bytes(value) < 4 and not masks_bytes():
             return Cost(width, _MASKED_BYTE * width)
-        return Cost(width, 1.0 if stride == 0 else _registers(value, width))
+        return Cost(width, 1.0 if stride == 0 else _registers(value))
     if one_by_one(op):
         return Cost(_ONE_BY_ONE * width, 2 * _ONE_BY_ONE * width)
     if op.result is not None and shapes.stride(op.result) is not None:
         return Cost(width, 1.0)
     if op.opcode == "call" and op.attrs.callee in FUNCTIONS:
         return Cost(_CALL * width, _VECTOR_CALL)
-    return Cost(
-        width, _registers(value, width) * (1.5 if op.opcode in ("fdiv", "sdiv", "udiv", "srem", "urem") else 1.0)
-    )
+    return Cost(width, _registers(value) * (1.5 if op.opcode in ("fdiv", "sdiv", "udiv", "srem", "urem") else 1.0))
 
 
 def masks_bytes() -> bool:
@@ -89,7 +87,7 @@ def masks_bytes() -> bool:
     return host_cpu().has("avx512bw")
 
 
-def _registers(type_, width: int) -> float:
-    """Vector registers that one value takes, if `width` floats take one."""
+def _registers(type_) -> float:
+    """Vector registers that one value takes, if a float takes one."""
     scalar = scalar_of(type_) if type_ is not None else None
     return max(1.0, size_bytes(scalar) / 4) if scalar is not None else 1.0
