@@ -122,7 +122,7 @@ else if (group == 1) {
       for (int i = 0; i < 32; i++) {
         const i32 t_1 = w_2[i];
         const i32 t_2_2 = t_1 - c_1;
-        const float t_3 = from_f16(to_f16((float)(t_2_2)));
+        const float t_3 = (float)(t_2_2);
         weights[i] = t_3 * scales_2[0];
       }
       #pragma unroll

@@ -10,8 +10,10 @@ import pytest
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_random_programs import on_cpu
-from threadloom.targets.cuda.positions import narrow
+from threadloom.targets.cuda.positions import exact_casts, narrow
 from threadloom.task.build import build_task_graph
+from threadloom.tile import ops as tile
+from threadloom.tile.uses import walk
 
 
 @tl.kernel
@@ -65,3 +67,23 @@ def test_intervals():
     fits = narrow(ops, frozenset())
     integers = [(o.fn, o.result.name in fits) for o in ops if hasattr(o, "fn") and o.result.type.dtype.name == "i64"]
     assert integers == [("mul", True), ("add", True), ("add", False), ("mul", False), ("add", False)]  # n - m first
+
+
+@tl.kernel
+def small_numbers(
+    w: tl.Tensor["M", tl.u4], x: tl.Tensor["M", tl.i8], n: tl.Tensor["M", tl.i32], zero: tl.Const[int] = 8
+) -> tl.Tensor["M", tl.f32]:
+    for m in tl.grid("M"):
+        exact = tl.cast(w[m] - zero, tl.f16) + tl.cast(tl.cast(x[m], tl.i32) * 2 + 7, tl.f16)
+        inexact = tl.cast(n[m], tl.f16) + tl.cast(tl.cast(x[m], tl.i32) * 2 + 7, tl.bf16)
+        out[m] = tl.cast(exact, tl.f32) + tl.cast(inexact, tl.f32)
+
+
+@pytest.mark.parametrize("zero, count", [(8, 2), (2030, 2), (2050, 1)])
+def test_casts_of_small_integers_that_round_nothing(zero: int, count: int):
+    kernel = small_numbers.bind(np.zeros(8, np.uint8), np.zeros(16, np.int8), np.zeros(16, np.int32), zero=zero).kernel
+    ops = tuple(op for op in walk(kernel.body) if isinstance(op, tile.Map | tile.Cast | tile.Const | tile.Full))
+    casts = [op for op in ops if isinstance(op, tile.Cast) and op.result.type.dtype.name in ("f16", "bf16")]
+    found = exact_casts(ops)
+    assert len([op for op in casts if op.result.name in found]) == count
+    assert all(op.result.type.dtype.name == "f16" for op in casts if op.result.name in found)

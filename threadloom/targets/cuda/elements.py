@@ -68,6 +68,8 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
             value, kind = read(scope, op.arg, layout, register), c.register_type(op.result.type.dtype)
             if op.result.name in scope.unrounded and kind == c.register_type(op.arg.type.dtype):
                 return value
+            if op.result.name in scope.exact:
+                return f"(float)({value})"
             return c.convert(op.arg.type.dtype, op.result.type.dtype, value)
         case tile.Full():
             return read(scope, op.value, layout, register)

@@ -79,17 +79,53 @@ def _interval(op: tile.Op, known: Mapping[str, Interval]) -> Interval | None:
         case tile.Cast():
             return known.get(op.arg.name)
         case tile.Map(fn="add" | "sub" | "mul" | "neg") if all(a.name in known for a in op.args):
-            (a, b), *rest = (known[a.name] for a in op.args)
-            c, d = rest[0] if rest else (0, 0)
-            match op.fn:
-                case "add":
-                    ends = a + c, b + d
-                case "sub":
-                    ends = a - d, b - c
-                case "neg":
-                    ends = -b, -a
-                case _:
-                    products = [x * y for x in (a, b) for y in (c, d)]
-                    ends = min(products), max(products)
-            return ends
+            return _arithmetic(op.fn, *(known[a.name] for a in op.args))
     return None
+
+
+def _arithmetic(fn: str, first: Interval, second: Interval = (0, 0)) -> Interval:
+    (a, b), (c, d) = first, second
+    match fn:
+        case "add":
+            return a + c, b + d
+        case "sub":
+            return a - d, b - c
+        case "neg":
+            return -b, -a
+    products = [x * y for x in first for y in second]
+    return min(products), max(products)
+
+
+# ---------------------------------------------------------------- small integers
+
+SMALL: dict[str, Interval] = {"u4": (0, 15), "u8": (0, 255), "i8": (-128, 127), "bool": (0, 1)}
+EXACT = {"f16": 2**11, "bf16": 2**8}  # up to which their integers follow one another
+
+
+def exact_casts(ops: tuple[tile.Op, ...]) -> frozenset[str]:
+    """Results of casts of integers to 16-bit floats that round nothing: of 4-bit weights less their zero point."""
+    known: dict[str, Interval] = {}
+
+    def ends_of(value: tile.Value) -> Interval | None:
+        return known.get(value.name, SMALL.get(value.type.dtype.name))
+
+    found = set()
+    for op in ops:
+        ends: Interval | None = None
+        match op:
+            case tile.Const(number=int(number)):
+                ends = number, number
+            case tile.Cast() | tile.Full():
+                ends = ends_of(operands(op)[0])
+            case tile.Map(fn="add" | "sub" | "mul" | "neg") if None not in (each := [ends_of(a) for a in op.args]):
+                ends = _arithmetic(op.fn, *each)
+        if ends is None:
+            continue
+        dtype = op.result.type.dtype
+        most = EXACT.get(dtype.name, 0)
+        if isinstance(op, tile.Cast) and op.arg.type.dtype.is_integer and -most <= ends[0] and ends[1] <= most:
+            found.add(op.result.name)
+        low, high = SMALL.get(dtype.name, (LEAST, MOST))
+        if dtype.is_integer and low <= ends[0] and ends[1] <= high:  # else it may have wrapped around
+            known[op.result.name] = ends
+    return frozenset(found)

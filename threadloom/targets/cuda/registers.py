@@ -80,6 +80,7 @@ class Scope:
     joined: dict[str, str] = field(default_factory=dict)  # products that are left out -> what a factor has of them
     unmasked: bool = False  # the loop being written is for tiles that its masks leave alone
     narrow: frozenset[str] = frozenset()  # 64-bit integers of the task being written that are kept in 32 bits
+    exact: frozenset[str] = frozenset()  # casts of the task being written that round nothing
     in_lanes: dict[str, Layout | None] = field(default_factory=dict)  # results whose lanes' parts are combined later
     takes_turns: bool = False  # workers wait for one another by turns, so all of them cannot meet
     sharing_workers: int = 0  # workers that exchange parts of reductions, 0 where none do

@@ -14,7 +14,7 @@ from threadloom.targets.cuda.elementwise import WORTH_REUSE, flush, matched
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.masks import Mask, emit_mask, find_masks
 from threadloom.targets.cuda.operands import Elementwise, operands, read_by
-from threadloom.targets.cuda.positions import computed_in_place, narrow
+from threadloom.targets.cuda.positions import computed_in_place, exact_casts, narrow
 from threadloom.targets.cuda.reduce import emit_reduce, emit_scan
 from threadloom.targets.cuda.registers import Scope
 from threadloom.tile import ops as tile
@@ -32,7 +32,7 @@ def emit_vector(
     dying |= frozenset(op.result.name for op in ops) - kept
     pending: list[Elementwise] = []
     layouts = computed_in_place(ops, layouts, kept)
-    scope.narrow = narrow(ops, kept)
+    scope.narrow, scope.exact = narrow(ops, kept), exact_casts(ops)
     ops = find_masks(ops, kept, dying)
     for k, op in enumerate(ops):
         if isinstance(op, Elementwise) and not _masks_registers(op, pending):
