@@ -139,11 +139,11 @@ def _ordinal(thing: object, pointer: int) -> int:
 
 def of_dlpack(thing: object, name: str, problem: str) -> DeviceArray:
     """`thing` has DLPack and says that it is on a CUDA device."""
-    from threadloom.dlpack import read_capsule
+    from threadloom.dlpack import dtype_of, read_capsule
 
     capsule = thing.__dlpack__(stream=LEGACY_STREAM)
     found = read_capsule(capsule)
-    dtype = _dlpack_dtype(found.code, found.bits) if found.lanes == 1 else None
+    dtype = dtype_of(found)
     if dtype is None:
         what = f"DLPack type {found.code} with {found.bits} bits"
         raise CompileError(problem, f"{name} has elements of {what}, which kernels do not know")
@@ -152,13 +152,6 @@ def of_dlpack(thing: object, name: str, problem: str) -> DeviceArray:
     return DeviceArray(
         found.address, found.shape, strides, dtype, f"cuda:{found.device_id}", True, LEGACY_STREAM, (capsule, thing)
     )
-
-
-def _dlpack_dtype(code: int, bits: int) -> Dtype | None:
-    """dlpack.h: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool, 10 e4m3fn, 12 e5m2."""
-    kinds = {0: "i", 1: "u", 2: "f"}
-    named = {(4, 16): "bf16", (6, 8): "bool", (10, 8): "f8e4m3", (12, 8): "f8e5m2"}
-    return ALL.get(named.get((code, bits)) or f"{kinds.get(code, '?')}{bits}")
 
 
 def allocate_on(device: str, shape: tuple[int, ...], dtype: Dtype, framework: str) -> object:

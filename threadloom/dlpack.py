@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from threadloom.dtypes import ALL, numpy_dtype
+from threadloom.dtypes import ALL, Dtype, numpy_dtype
 
-_CODES = {(4, 16): "bf16", (10, 8): "f8e4m3", (12, 8): "f8e5m2"}  # (DLDataTypeCode, bits)
+UNKNOWN_TO_NUMPY = {(4, 16): "bf16", (10, 8): "f8e4m3", (12, 8): "f8e5m2"}  # (DLDataTypeCode, bits)
 
 
 class _DataType(ctypes.Structure):
@@ -77,11 +77,20 @@ def read_capsule(capsule: object) -> Capsule:
     )  # fmt: skip
 
 
+def dtype_of(found: Capsule) -> Dtype | None:
+    """The element type, None if kernels do not know it (dlpack.h: 0 int, 1 uint, 2 float, 6 bool)."""
+    if found.lanes != 1:
+        return None
+    kinds = {0: "i", 1: "u", 2: "f"}
+    named = {**UNKNOWN_TO_NUMPY, (6, 8): "bool"}
+    return ALL.get(named.get((found.code, found.bits)) or f"{kinds.get(found.code, '?')}{found.bits}")
+
+
 def from_capsule(thing: object) -> np.ndarray | None:
     """The array in host memory in `thing.__dlpack__()`, or None if its element type is not one of ours."""
     capsule = thing.__dlpack__()
     found = read_capsule(capsule)
-    name = _CODES.get((found.code, found.bits))
+    name = UNKNOWN_TO_NUMPY.get((found.code, found.bits))
     if name is None or found.lanes != 1 or found.device_type != 1:
         return None
     if 0 in found.shape:

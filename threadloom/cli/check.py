@@ -11,6 +11,7 @@ be run to its end (it did not start, or a signal ended it), 2 usage. A status of
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -19,24 +20,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-SCHEMA = "threadloom.check/1"
+from threadloom.cli import json_output
 
 
 def main(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if argv else 2
-    argv, json_path = _json_argument(argv)
-    flags, arguments = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    own = argparse.ArgumentParser(prog="loom check", add_help=False, allow_abbrev=False)
+    json_output.add_json_argument(own)
+    before, arguments = (argv[: argv.index("--")], argv[argv.index("--") + 1 :]) if "--" in argv else (argv, [])
+    args, flags = own.parse_known_args(before)
     with tempfile.TemporaryDirectory(prefix="loom-check-") as scratch:
         program = build_checked(flags, Path(scratch) / "program")
         status, findings = run_checked(program, arguments)
     for finding in findings:
         print(render(finding), file=sys.stderr)
     print(_summary(findings, status), file=sys.stderr)
-    if json_path:
-        record = {"schema": SCHEMA, "exit_status": status, "findings": findings}
-        Path(json_path).write_text(json.dumps(record, indent=2) + "\n")
+    json_output.write(args, "check", 1, {"exit_status": status, "findings": findings})
     return 1 if findings or not _ran_to_its_end(status) else 0
 
 
@@ -75,13 +76,6 @@ def render(finding: dict) -> str:
         shown = excerpt(Loc(place["file"], place["line"])).splitlines()
         lines += shown[:1] or [f"  {place['line']:>4} | {place['text']}"]
     return "\n".join([*lines, f"       in kernel {finding['kernel']}"])
-
-
-def _json_argument(argv: list[str]) -> tuple[list[str], str]:
-    if "--json" in argv[:-1] and ("--" not in argv or argv.index("--json") < argv.index("--")):
-        place = argv.index("--json")
-        return argv[:place] + argv[place + 2 :], argv[place + 1]
-    return argv, ""
 
 
 _NOT_STARTED = 127  # so the dynamic linker and shells say it too

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print(__doc__)
         return 0 if argv else 2
-    own = argparse.ArgumentParser(prog="loom explain", add_help=False)
+    own = argparse.ArgumentParser(prog="loom explain", add_help=False, allow_abbrev=False)
     own.add_argument("--kernel", default="")
     json_output.add_json_argument(own)
     args, flags = own.parse_known_args(argv)

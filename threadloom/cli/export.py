@@ -14,7 +14,7 @@ from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_argume
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_kernel_arguments(parser)
     add_dtype_argument(parser)
-    parser.add_argument("--device", default="h200", help="a machine model: h200 (default), h100")
+    parser.add_argument("--device", default="h200", help="a machine model of a GPU: h200 (default), h100, a100")
     parser.add_argument("--to", type=Path, metavar="DIR", help="where the files go (default: out/export/KERNEL-DEVICE)")
     json_output.add_json_argument(parser)
 
