@@ -21,7 +21,7 @@ from threadloom.cuda.kernel import APART, GENERAL, LAUNCHED, is_kernel
 from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.lower import pipeline as lower
 from threadloom.cuda.lower.effects import Memory
-from threadloom.cuda.lower.separators import collective_scope, has_meeting
+from threadloom.cuda.lower.separators import collective_scope, meets
 from threadloom.cuda.lower.split import Split
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.optimize.global_index import MOST_THREADS
@@ -286,7 +286,7 @@ class _Watch:
     def _cuts(self, function: Function, module: Module, level: Level) -> None:
         memory = Memory(function, module)
         for op in _ops(function):
-            if isinstance(op, Parallel) and op.level is level and has_meeting(op.body.ops, level):
+            if meets(op, level):
                 self._cut(op, memory, Split(level))
 
     def _cut(self, parallel: Parallel, memory: Memory, split: Split) -> None:

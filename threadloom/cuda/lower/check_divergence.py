@@ -19,7 +19,7 @@ from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.exits import Exits, Place, places
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
 from threadloom.cuda.lower.scalars import Scalars
-from threadloom.cuda.lower.separators import contains_meeting, has_meeting
+from threadloom.cuda.lower.separators import contains_meeting, has_meeting, meets
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.lower.uniformity import Uniformity
 from threadloom.cuda.lower.votes import Votes
@@ -63,7 +63,7 @@ class CheckDivergence:
         editor, memory = Editor(function, module), Memory(function, module)
 
         def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
+            if not meets(op, self.level):
                 return None
             return _Checker(op, editor, memory).apply()
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.scalars import Scalars
-from threadloom.cuda.lower.separators import has_meeting
+from threadloom.cuda.lower.separators import has_meeting, meets
 from threadloom.cuda.lower.traverse import expand, last_values, rename_block
 from threadloom.cuda.lower.uniformity import Uniformity
-from threadloom.par.ops import Block, Condition, For, Function, Level, Module, Op, Parallel, While, Yield
+from threadloom.par.ops import Block, Condition, For, Function, Level, Module, Op, While, Yield
 from threadloom.par.passes import through_functions
 
 
@@ -38,7 +38,7 @@ class ForToWhile:
 
         def change(op: Op) -> list[Op] | None:
             nonlocal changed
-            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
+            if not meets(op, self.level):
                 return None
             scalars = Scalars(op, memory, Uniformity(op, memory))
 

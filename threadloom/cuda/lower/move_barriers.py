@@ -22,13 +22,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.effects import Memory, is_pure, orders_memory
-from threadloom.cuda.lower.separators import collective_scope, contains_meeting, has_meeting
+from threadloom.cuda.lower.separators import change_where_they_meet, collective_scope, contains_meeting
 from threadloom.cuda.lower.split import Split
-from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.traverse import walk
 from threadloom.cuda.optimize.eliminate_barriers import Facts
 from threadloom.cuda.optimize.neighbourhood import Guard, Seen, leaves_with_guards
-from threadloom.par.ops import Alloca, Barrier, Block, Condition, Function, Leaf, Level, Module, Op, Parallel, Yield
-from threadloom.par.passes import decline, map_functions
+from threadloom.par.ops import Alloca, Barrier, Block, Condition, Leaf, Level, Module, Op, Parallel, Yield
+from threadloom.par.passes import decline
 from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import with_regions
 
@@ -43,18 +43,7 @@ class MoveBarriers:
     name: str = "move-barriers"
 
     def apply(self, module: Module) -> Module:
-        return map_functions(module, lambda function: self._function(function, module))
-
-    def _function(self, function: Function, module: Module) -> Function:
-        memory = Memory(function, module)
-
-        def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
-                return None
-            moved = self._parallel(op, memory)
-            return None if moved is op else [moved]
-
-        return replace(function, body=expand(function.body, change))
+        return change_where_they_meet(module, self.level, self._parallel)
 
     def _parallel(self, parallel: Parallel, memory: Memory) -> Parallel:
         count = len(Facts(parallel, memory).neighbourhood.barriers)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TypeGuard
 
 from threadloom.cuda.kernel import COLLECTIVES
-from threadloom.par.ops import Barrier, For, If, Leaf, Level, Op, While
+from threadloom.cuda.lower.effects import Memory
+from threadloom.cuda.lower.traverse import expand
+from threadloom.par.ops import Barrier, For, Function, If, Leaf, Level, Module, Op, Parallel, While
+from threadloom.par.passes import map_functions
 from threadloom.par.walk import regions
 
 GRID_SYNC = "loom.grid.sync"
@@ -40,3 +45,19 @@ def has_meeting(ops: Iterable[Op], level: Level) -> bool:
         elif contains_meeting(op, level):
             return True
     return False
+
+
+def meets(op: Op, level: Level) -> TypeGuard[Parallel]:
+    """`op` is a loop over the work-items of `level`, and they meet in it."""
+    return isinstance(op, Parallel) and op.level is level and has_meeting(op.body.ops, level)
+
+
+def change_where_they_meet(module: Module, level: Level, change: Callable[[Parallel, Memory], Parallel]) -> Module:
+    """`module` with `change(loop, memory of its function)` for each loop over `level` in which work-items meet."""
+
+    def of_function(function: Function) -> Function:
+        memory = Memory(function, module)
+        changed = expand(function.body, lambda op: [change(op, memory)] if meets(op, level) else None)
+        return replace(function, body=changed)
+
+    return map_functions(module, of_function)

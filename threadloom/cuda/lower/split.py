@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.scalars import Scalars
-from threadloom.cuda.lower.separators import has_meeting
+from threadloom.cuda.lower.separators import meets
 from threadloom.cuda.lower.split_cut import Crossing, plan_crossing
 from threadloom.cuda.lower.split_emit import SplitEmitter
 from threadloom.cuda.lower.split_plan import SplitPlan, plan_split
@@ -57,7 +57,7 @@ class Split:
 
     def apply(self, module: Module) -> Module:
         for function in module.functions:
-            if function.body is not None and _concerned(function, self.level):
+            if function.body is not None and any(meets(op, self.level) for op in walk(function.body.ops)):
                 module = self._function(function, module)
         return module
 
@@ -65,7 +65,7 @@ class Split:
         editor, memory = Editor(function, module), Memory(function, module)
 
         def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
+            if not meets(op, self.level):
                 return None
             plan, crossing = self.plan(op, memory)
             return SplitEmitter(editor, plan, crossing).emit()
@@ -77,10 +77,3 @@ class Split:
         scalars = Scalars(parallel, memory, Uniformity(parallel, memory))
         plan = plan_split(parallel, scalars)
         return plan, plan_crossing(plan, memory, self.max_recompute, self.minimum)
-
-
-def _concerned(function: Function, level: Level) -> bool:
-    return any(
-        isinstance(op, Parallel) and op.level is level and has_meeting(op.body.ops, level)
-        for op in walk(function.body.ops if function.body else ())
-    )

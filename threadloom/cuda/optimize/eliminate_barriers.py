@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.calls import READERS, call_effect
 from threadloom.cuda.lower.effects import Access, Kind, Memory, may_alias
-from threadloom.cuda.lower.separators import contains_meeting, has_meeting
+from threadloom.cuda.lower.separators import change_where_they_meet, contains_meeting
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.lower.uniformity import Uniformity
 from threadloom.cuda.optimize.affine import Arithmetic
@@ -28,8 +28,8 @@ from threadloom.cuda.optimize.conditions import Condition, conditions_of
 from threadloom.cuda.optimize.conflicts import Place, Threads, threads_conflict
 from threadloom.cuda.optimize.neighbourhood import Neighbourhood, Seen, values_defined_in
 from threadloom.par.opcodes import Effect
-from threadloom.par.ops import PTR, Barrier, Block, Const, For, Function, Leaf, Level, Module, Op, Parallel, While
-from threadloom.par.passes import decline, map_functions
+from threadloom.par.ops import PTR, Barrier, Block, Const, For, Leaf, Level, Module, Parallel, While
+from threadloom.par.passes import decline
 from threadloom.par.text import print_op
 
 
@@ -39,17 +39,7 @@ class EliminateBarriers:
     name: str = "eliminate-barriers"
 
     def apply(self, module: Module) -> Module:
-        return map_functions(module, lambda function: self._function(function, module))
-
-    def _function(self, function: Function, module: Module) -> Function:
-        memory = Memory(function, module)
-
-        def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
-                return None
-            return [eliminate(op, memory)]
-
-        return replace(function, body=expand(function.body, change))
+        return change_where_they_meet(module, self.level, eliminate)
 
 
 def eliminate(parallel: Parallel, memory: Memory) -> Parallel:
@@ -58,7 +48,7 @@ def eliminate(parallel: Parallel, memory: Memory) -> Parallel:
         barrier = facts.neighbourhood.barriers[kept]
         reason = facts.why_needed(barrier)
         if reason is None:
-            parallel = replace(parallel, body=_without(parallel.body, barrier))
+            parallel = replace(parallel, body=without_barrier(parallel.body, barrier))
             facts.rearranged(parallel)
         else:
             decline("barrier is needed", reason, barrier.loc)
@@ -66,7 +56,7 @@ def eliminate(parallel: Parallel, memory: Memory) -> Parallel:
     return parallel
 
 
-def _without(block: Block, barrier: Barrier) -> Block:
+def without_barrier(block: Block, barrier: Barrier) -> Block:
     return expand(block, lambda op: [] if op is barrier else None)
 
 

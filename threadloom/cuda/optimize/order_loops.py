@@ -18,11 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.effects import Access, Memory, conflict
-from threadloom.cuda.lower.separators import contains_meeting, has_meeting, is_meeting
-from threadloom.cuda.lower.traverse import expand
-from threadloom.cuda.optimize.eliminate_barriers import Facts
-from threadloom.par.ops import Barrier, Block, For, Function, Level, Module, Op, Parallel, While
-from threadloom.par.passes import map_functions
+from threadloom.cuda.lower.separators import change_where_they_meet, contains_meeting, is_meeting
+from threadloom.cuda.optimize.eliminate_barriers import Facts, without_barrier
+from threadloom.par.ops import Barrier, Block, For, Level, Module, Op, Parallel, While
 from threadloom.par.walk import with_regions
 
 
@@ -32,17 +30,7 @@ class OrderLoops:
     name: str = "order-loops"
 
     def apply(self, module: Module) -> Module:
-        return map_functions(module, lambda function: self._function(function, module))
-
-    def _function(self, function: Function, module: Module) -> Function:
-        memory = Memory(function, module)
-
-        def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not self.level or not has_meeting(op.body.ops, self.level):
-                return None
-            return [self._order(op, memory)]
-
-        return replace(function, body=expand(function.body, change))
+        return change_where_they_meet(module, self.level, self._order)
 
     def _order(self, parallel: Parallel, memory: Memory) -> Parallel:
         added: list[Barrier] = []
@@ -52,7 +40,7 @@ class OrderLoops:
         facts = Facts(ordered, memory)
         for barrier in added:
             if facts.why_needed(barrier) is None:
-                ordered = replace(ordered, body=_without(ordered.body, barrier))
+                ordered = replace(ordered, body=without_barrier(ordered.body, barrier))
                 facts.rearranged(ordered)
         return ordered
 
@@ -77,6 +65,3 @@ class OrderLoops:
         same = len(ops) == len(block.ops) and all(new is old for new, old in zip(ops, block.ops, strict=True))
         return block if same else Block(tuple(ops))
 
-
-def _without(block: Block, barrier: Barrier) -> Block:
-    return expand(block, lambda op: [] if op is barrier else None)

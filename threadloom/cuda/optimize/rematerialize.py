@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.scalars import Scalars
-from threadloom.cuda.lower.separators import contains_meeting, has_meeting
+from threadloom.cuda.lower.separators import contains_meeting, meets
 from threadloom.cuda.lower.traverse import expand, last_values, value_flow, walk
 from threadloom.cuda.lower.uniformity import Uniformity
 from threadloom.par.canonicalize import without_unused
@@ -70,7 +70,7 @@ class Rematerialize:
         editor = Editor(function, module)
 
         def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not Level.THREADS or not has_meeting(op.body.ops, op.level):
+            if not meets(op, Level.THREADS):
                 return None
             flagged = replace(op, body=_flags(op.body, editor))
             carried = self._carried(flagged, Memory(replace(function, body=Block((flagged,))), module), editor)
