@@ -58,7 +58,7 @@ def code(program: SProgram, call: Call) -> str:
     return emit_llvm(lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(host()))[1])
 
 
-@pytest.mark.parametrize("make", [product, attention, rows])
+@pytest.mark.parametrize("make", [product, rows])
 def test_without_the_decisions_nothing_is_fetched_ahead(make):
     call = make()
     program = planned(call)
@@ -67,7 +67,7 @@ def test_without_the_decisions_nothing_is_fetched_ahead(make):
     assert "call void @llvm.prefetch" not in code(without, call)
 
 
-@pytest.mark.parametrize(("make", "name", "steps"), [(rows, "x", 3), (attention, "v", 2), (product, "b", 2)])
+@pytest.mark.parametrize(("make", "name", "steps"), [(rows, "x", 3), (product, "b", 2)])
 def test_the_distance_is_the_plans(make, name, steps):
     call = make()
     program = planned(call)
@@ -75,6 +75,16 @@ def test_the_distance_is_the_plans(make, name, steps):
     before, after = code(program, call), code(further, call)
     assert before != after
     assert before.count("call void @llvm.prefetch") == after.count("call void @llvm.prefetch")
+
+
+@pytest.mark.parametrize("name", ["k 1 l1", "v 2 l3", "acc.2 0 l1", "acc.2 1 l2"])
+def test_what_nobody_decided_can_be_asked_for(name):
+    """A strip of rows in place, and a block of accumulators."""
+    call = attention()
+    program = planned(call)
+    asked = edited(program, r"^decide unpacked = k$", rf"decide unpacked = k\ndecide prefetch = {name}")
+    count = [code(made, call).count("call void @llvm.prefetch") for made in (program, asked)]
+    assert count[0] == 0 and count[1] > 0
 
 
 def test_the_cache_is_the_plans():
@@ -118,7 +128,7 @@ def test_edited_choices_run_and_agree(tmp_path: Path, capsys):
     assert main(["dump", *small, "--to", str(tmp_path)]) == 0
     file = tmp_path / "03-sched.sprog"
     text = file.read_text()
-    changed = re.sub(r"prefetch = (\S+) 1 l1", r"prefetch = \1 4 l3", text.replace("unpacked = k", "pack = k"))
+    changed = text.replace("unpacked = k", "pack = k\ndecide prefetch = v 4 l3\ndecide prefetch = acc.2 3 l1")
     assert changed != text
     file.write_text(changed)
     assert main(["run", *small, "--from", str(file), "--repeat", "1"]) == 0

@@ -1,7 +1,7 @@
 """What a core's code packs, reads in place and fetches ahead, written into the plan as decisions.
 
     before: issue load_k on lsu by pack; buffer k in l2, panel-b; decide share_packing = k
-    after:  issue load_k on lsu by load-store; buffer k in l2, direct; decide unpacked = k; decide prefetch = k 1 l1
+    after:  issue load_k on lsu by load-store; buffer k in l2, direct; decide unpacked = k
 
 The scheduler knows tiles and tasks; how a product is blocked, and so which operand is worth a copy and what can be
 fetched beside it, is known where its loops are planned. So the kernel is planned here for contiguous tensors of the
