@@ -153,89 +153,121 @@ def streams(program: SProgram, trips: Trips, eus: int = 1) -> dict[tuple[int, st
     result: dict[tuple[int, str], list[Step]] = {}
     for eu in range(eus):
         for role in program.roles:
-            result[eu, role.name] = _stream(role.name, eu, sections, runs, stages, kinds)
+            unroller = _Unroller(role.name, eu, sections, runs, stages, kinds)
+            unroller.visit(0, 0)
+            result[eu, role.name] = unroller.out
     return result
 
 
-def _stream(
-    role: str,
-    eu: int,
-    sections: dict[tuple[int, str], Section],
-    runs: dict[int, LoopRuns],
-    stages: dict[int, int],
-    kinds: dict[str, Completion],
-) -> list[Step]:
-    out: list[Step] = []
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a loop: `count` instances from running instance `start` on.
 
-    def begins(inner: Inner, run: int) -> bool:
-        """Whether run `run` of the inner loop begins the next one."""
-        counts = runs[inner.loop].counts
-        asked = inner.ahead + inner.early > 0
-        return asked and run + 1 < len(counts) and counts[run] > 0 and counts[run + 1] > 0
+    `begun`: so many instructions of its first instance the run before has done; `following`: the Inner whose next run
+    this one begins in its first pass without an instance of its own, and `early` what of the loop around it does then.
+    """
 
-    def done_early(before: Mapping[int, Inner], step: Step) -> bool:
-        return step.position in before and step.local > 0 and begins(before[step.position], step.running - 1)
+    section: Section
+    count: int
+    start: int
+    begun: int
+    following: Inner | None
+    early: Sequence[Step]
 
-    def groups_ahead(inner: Inner, signal: str) -> int:
-        """How many groups of `signal` a run has that the run before it has begun."""
-        leading = sections[inner.loop, role].instrs[: inner.ahead]
-        return sum(isinstance(i, Issue) and i.stage == 0 and i.completes == signal for i in leading)
 
-    def behind(step: Step, inner: Inner) -> Step:
-        """The step after the next run was begun: groups of that run are younger than what a Wait counts."""
-        if not isinstance(step.instr, Wait) or kinds.get(step.instr.signal) not in GROUPS:
-            return step
-        pending = step.instr.pending + groups_ahead(inner, step.instr.signal)
-        return replace(step, instr=replace(step.instr, pending=pending))
+class _Unroller:
+    """What one role of one EU executes: `out`, after `visit`."""
 
-    def visit(loop: int, run: int, begun: int = 0, inner: Inner | None = None, early: Sequence[Step] = ()) -> None:
-        """`begun`: so many instructions of the first instance are done already; `inner`, `early`: what begins the next
-        run, if this one does."""
-        section = sections.get((loop, role))
-        if section is None or loop not in runs:
+    def __init__(
+        self,
+        role: str,
+        eu: int,
+        sections: dict[tuple[int, str], Section],
+        runs: dict[int, LoopRuns],
+        stages: dict[int, int],
+        kinds: dict[str, Completion],
+    ):
+        self.role, self.eu = role, eu
+        self.sections = {loop: section for (loop, name), section in sections.items() if name == role}
+        self.runs, self.stages, self.kinds = runs, stages, kinds
+        self.done_early = {loop: early_instrs(section) for loop, section in self.sections.items()}
+        self.out: list[Step] = []
+
+    def visit(
+        self, loop: int, run: int, begun: int = 0, following: Inner | None = None, early: Sequence[Step] = ()
+    ) -> None:
+        """Run number `run` of `loop`, pass after pass; pass t does stage s of instance t - s."""
+        if loop not in self.sections or loop not in self.runs:
             return
-        n, start = runs[loop].counts[run], runs[loop].starts[run]
-        before, ahead = early_instrs(section), 0
-        for t in range(n + stages[loop] - 1):
-            order = range(len(section.instrs))
-            if t == n and inner is not None:
-                ahead, order = inner.ahead, begin_order(section, inner.ahead)
-            begun_inner: Inner | None = None  # an inner loop whose next run was begun in this pass
-            for at, position in enumerate(order):
-                instr = section.instrs[position]
-                i = t - instr.stage
-                active, step = 0 <= i < n, Step(role, eu, loop, position, instr, i, start + i)
-                leads = t == n and instr.stage == 0 and position < ahead
-                if t == n and inner is not None and at == sum(x.stage > 0 for x in section.instrs[:ahead]):
-                    out.extend(early)
-                if begun_inner is not None or (t == n and inner is not None and position >= ahead):
-                    step = behind(step, begun_inner or inner)
-                if isinstance(instr, Inner):
-                    if active and visit_inner(section, step, n):
-                        begun_inner = instr
-                elif leads:
-                    out.append(replace(step, local=0))
-                elif (position < begun and (instr.stage, t) == (0, 0)) or done_early(before, step):
-                    continue
-                elif active:
-                    out.append(step)
-                elif isinstance(instr, Issue) and kinds.get(instr.completes) in GROUPS:
-                    out.append(replace(step, active=False))
+        count, start = self.runs[loop].counts[run], self.runs[loop].starts[run]
+        this = _Run(self.sections[loop], count, start, begun, following, early)
+        for t in range(count + self.stages[loop] - 1):
+            self._pass(this, t)
 
-    def visit_inner(section: Section, at: Step, n: int) -> bool:
+    def _pass(self, run: _Run, t: int) -> None:
+        section, next_run = run.section, run.following if t == run.count else None
+        order: Sequence[int] = range(len(section.instrs))
+        if next_run is not None:
+            order = begin_order(section, next_run.ahead)
+            first = sum(i.stage > 0 for i in section.instrs[: next_run.ahead])  # of the next run's
+        begun: Inner | None = None  # an inner loop whose next run was begun in this pass
+        for at, position in enumerate(order):
+            if next_run is not None and at == first:
+                self.out += run.early
+            instr = section.instrs[position]
+            step = self._step(run, t, position)
+            leads = next_run is not None and position < next_run.ahead
+            if (ahead := begun or (None if leads else next_run)) is not None:
+                step = self._behind(step, ahead)
+            if isinstance(instr, Inner):
+                if step.active and self._visit_inner(section, step, run.count):
+                    begun = instr
+            elif leads and instr.stage == 0:
+                self.out.append(replace(step, local=0, active=True))
+            elif not self._is_done(run, step) and (step.active or self._counts_skipped(instr)):
+                self.out.append(step)
+
+    def _step(self, run: _Run, t: int, position: int) -> Step:
+        instr = run.section.instrs[position]
+        i = t - instr.stage
+        return Step(self.role, self.eu, run.section.loop, position, instr, i, run.start + i, 0 <= i < run.count)
+
+    def _visit_inner(self, section: Section, at: Step, count: int) -> bool:
         """Run the inner loop; whether its next run was begun."""
         inner, run = at.instr, at.running
-        begun = inner.ahead if at.local > 0 and begins(inner, run - 1) else 0
-        following = at.local + 1 < n and begins(inner, run)
-        steps = [
+        begun = inner.ahead if at.local > 0 and self._begins(inner, run - 1) else 0
+        following = at.local + 1 < count and self._begins(inner, run)
+        early = [
             replace(at, position=position, instr=section.instrs[position], local=at.local + 1, running=run + 1)
             for position in range(at.position - inner.early, at.position)
         ]
-        visit(inner.loop, run, begun, inner if following else None, steps)
+        self.visit(inner.loop, run, begun, inner if following else None, early)
         return following
 
-    visit(0, 0)
-    return out
+    def _begins(self, inner: Inner, run: int) -> bool:
+        """Whether run `run` of the inner loop begins the next one."""
+        counts = self.runs[inner.loop].counts
+        asked = inner.ahead + inner.early > 0
+        return asked and run + 1 < len(counts) and counts[run] > 0 and counts[run + 1] > 0
+
+    def _is_done(self, run: _Run, step: Step) -> bool:
+        """Whether the run before, or the inner loop's run before, has done it."""
+        if step.local == 0:
+            return step.instr.stage == 0 and step.position < run.begun
+        inner = self.done_early[step.loop].get(step.position)
+        return inner is not None and step.local > 0 and self._begins(inner, step.running - 1)
+
+    def _counts_skipped(self, instr: Instr) -> bool:
+        """Waits count the groups of such an Issue: one that is skipped makes an empty group."""
+        return isinstance(instr, Issue) and self.kinds.get(instr.completes) in GROUPS
+
+    def _behind(self, step: Step, ahead: Inner) -> Step:
+        """The step after the next run was begun: groups of that run are younger than what a Wait counts."""
+        if not isinstance(step.instr, Wait) or self.kinds.get(step.instr.signal) not in GROUPS:
+            return step
+        leading = self.sections[ahead.loop].instrs[: ahead.ahead]
+        groups = sum(isinstance(i, Issue) and i.stage == 0 and i.completes == step.instr.signal for i in leading)
+        return replace(step, instr=replace(step.instr, pending=step.instr.pending + groups))
 
 
 def begin_order(section: Section, ahead: int) -> list[int]:
