@@ -85,8 +85,8 @@ def _item(item: str | int, graph: TaskGraph, tiles: TileMap) -> _Item:
     carried = [values for loop in graph.loops if loop.id in inside for values in loop.carried]
     writes = {name for t in tasks for name in t.writes} | {result.name for *_, result in carried}
     own = writes | {arg.name for _, arg, *_ in carried}
-    reads = {name for t in tasks for name in t.reads if name not in own} | {init.name for init, *_ in carried}
-    return _Item(tasks, frozenset(reads), frozenset(writes), _carried(writes, tiles))
+    reads = {name for t in tasks for name in t.reads} | {init.name for init, *_ in carried}
+    return _Item(tasks, frozenset(reads - own), frozenset(writes), _carried(writes, tiles))
 
 
 def _carried(values: tuple[str, ...] | set[str], tiles: TileMap) -> frozenset[str]:

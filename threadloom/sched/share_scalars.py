@@ -6,7 +6,8 @@
 
 Rank-0 code on what a loop carries stands among vector code, since the carried value may come from tiles. Where it does
 not (it follows from tensors' elements, indices and constants alone) and a loop's bounds, a condition, a load or other
-scalar code depends on it, it is moved into SCALAR sTasks.
+scalar code depends on it, it is moved into SCALAR sTasks. Scalar code on what a loop made of tiles is the workers' own:
+it becomes vector code.
 Needs: a task graph. Keeps: meaning, loops, guards. Not handled: scalars that are computed of tiles. Source: ours.
 """
 
@@ -25,10 +26,20 @@ _SHARED = (Kind.SCALAR, Kind.LOAD, Kind.GATHER)  # what other roles than the wor
 
 def share_scalars(graph: TaskGraph) -> TaskGraph:
     """The graph with such scalars moved; the same object where there are none."""
-    wanted = _wanted(graph) - _of_tiles(graph)
+    of_tiles, wanted = _of_tiles(graph), _wanted(graph)
+    workers_own = {t.name for t in graph.tasks if t.kind is Kind.SCALAR and of_tiles & {*t.writes} - wanted}
+    graph = _as_vector_code(graph, workers_own)
+    wanted -= of_tiles
     parts = {t.name: _parts(t, wanted, graph) for t in graph.tasks if t.kind is Kind.VECTOR}
     parts = {name: made for name, made in parts.items() if made[0].kind is Kind.SCALAR}
     return in_pieces(graph, parts)
+
+
+def _as_vector_code(graph: TaskGraph, names: set[str]) -> TaskGraph:
+    if not names:
+        return graph
+    made = (replace(t, kind=Kind.VECTOR, methods=(Method.VECTOR,)) if t.name in names else t for t in graph.tasks)
+    return replace(graph, tasks=tuple(made))
 
 
 def _sources(graph: TaskGraph) -> dict[str, set[str]]:

@@ -87,6 +87,46 @@ def read_late(
         out[m, n] = v + u
 
 
+@tl.kernel
+def loops_in_loops(
+    f: tl.Tensor["J", tl.i32], y: tl.Tensor["J", "C", "M", "N", tl.f32], z: tl.Tensor["J", "M", "N", tl.f32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for m, n in tl.grid("M", "N"):
+        v = tl.zeros(m, n)
+        u = tl.zeros(m, n)
+        for j in tl.stream(tl.each("J")):
+            if f[j] % 2 == 0:
+                v = v * 0.5 + u * 0.25
+            else:
+                u = u * 0.5 + v * 0.25
+            for c in tl.stream(tl.each("C")):
+                for i in tl.stream(tl.each("J")):
+                    v = tl.maximum(v, y[i, c, m, n])
+            u += z[j, m, n]
+        out[m, n] = v + u
+
+
+@tl.kernel
+def scalar_of_tiles(
+    f: tl.Tensor["J", tl.i32], y: tl.Tensor["J", "C", "M", "N", tl.f32], z: tl.Tensor["J", "M", "N", tl.f32]
+) -> tl.Tensor["M", "N", tl.f32]:
+    for n in tl.grid("N"):
+        m = tl.axis("M")
+        s = tl.cast(0.5, tl.f32)
+        v = tl.zeros(m, n)
+        for j in tl.stream(tl.each("J")):
+            for c in tl.stream("C"):
+                s = s + tl.sum(y[j, c, 0, 0], c)
+        for j in tl.stream(tl.each("J")):
+            if f[j] % 2 == 0:
+                v = v * 0.5 + s * 0.25
+            v += z[j, m, n]
+        out[m, n] = v
+
+
+KERNELS = [both_change, one_changes, read_in_the_other, read_late, loops_in_loops, scalar_of_tiles]
+
+
 def bound(kernel):
     rng = np.random.default_rng(0)
     given = {
@@ -97,7 +137,7 @@ def bound(kernel):
     return kernel.bind(**given), given
 
 
-@pytest.mark.parametrize("kernel", [both_change, one_changes, read_in_the_other, read_late], ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
 def test_what_cores_compute(kernel):
     call, given = bound(kernel)
     np.testing.assert_allclose(kernel(**given), kernel.interpret(**given, exact=True), rtol=1e-5, atol=1e-5)
