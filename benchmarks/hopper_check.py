@@ -2,11 +2,12 @@
 """Runs every example and benchmarks/gpu_cases on the GPU with fresh random inputs and compares with float64 references.
 
     python benchmarks/hopper_check.py [--names softmax,matmul] [--dtypes f16,bf16] [--processes 16] [--json out.json]
-                                      [--device a100 --arch sm_90]
+                                      [--device a100 --arch sm_90] [--plans 8]
 
 Kernels are compiled in parallel processes and carry the watchdog, so that a hang ends with the barrier's name.
 `--device` is the machine model that plans are made for; `--arch` compiles the source for another architecture than the
-model's, so that a100 code can be checked on an H200. Tolerances come from threadloom/tolerance.py. Exit code 1 where
+model's, so that a100 code can be checked on an H200. `--plans`: not the model's choice alone, but as many of the plans
+that the search ranks best, as tuning measures them. Tolerances come from threadloom/tolerance.py. Exit code 1 where
 something is wrong.
 """
 
@@ -30,7 +31,10 @@ from hopper_conditions import conditions
 from threadloom.comparison import compare
 from threadloom.dtypes import ALL, numpy_dtype
 from threadloom.errors import CompileError
-from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
+from threadloom.machine.devices import device as find_device
+from threadloom.sched.reuse import recipe_of_candidate, recipe_text, remake
+from threadloom.sched.search import plan
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
 from threadloom.targets.cuda.nvrtc import compile_source
@@ -61,16 +65,38 @@ def takes(name: str, shape: dict[str, int], dtype: str, seed: int) -> bool:
     return True
 
 
-def make(
-    name: str, shape: dict[str, int], dtype: str, seed: int, device: str, arch: str
-) -> tuple[CudaKernel | None, str]:
+Made = tuple[str, CudaKernel | None, str]  # the plan, where not the model's choice; why there is no kernel
+
+
+def make(name: str, shape: dict[str, int], dtype: str, seed: int, device: str, arch: str, plans: int) -> list[Made]:
     try:
         call, _, _ = bind(name, shape, dtype, seed)
         given = device_tensors(call.kernel, call.arrays)
+        if plans:
+            return ranked_best(call, given, device, arch, plans)
         made = kernel_for(call.kernel, call.dims, given, device, WATCHDOG)
-        return compiled_for(made, arch) if arch else made, ""
+        return [("", compiled_for(made, arch) if arch else made, "")]
     except Exception as e:  # reported with the case
-        return None, f"{type(e).__name__} {str(e)[:300]}"
+        return [("", None, f"{type(e).__name__} {str(e)[:300]}")]
+
+
+def ranked_best(call, given: dict[str, DeviceTensor], device: str, arch: str, plans: int) -> list[Made]:
+    """The plans that the search ranks best, each compiled."""
+    facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
+    dims = {n: max(1, e) for n, e in call.dims.items()}
+    candidates = plan(call.kernel, dims, device, breadth=plans).candidates
+    recipes = {recipe_text(r): r for r in map(recipe_of_candidate, candidates)}
+    made: list[Made] = []
+    for number, recipe in enumerate(list(recipes.values())[:plans]):
+        tiles = " ".join(f"{t.axis}{t.extent}/{t.worker_extent}" for t in recipe.partition.tiles)
+        label = f" [{number}: {tiles} w{recipe.partition.workers}]"
+        try:
+            program = remake(call.kernel, dims, find_device(device), recipe).best
+            kernel = compile_program(program, facts, dims, WATCHDOG)
+            made.append((label, compiled_for(kernel, arch) if arch else kernel, ""))
+        except Exception as e:  # reported with the case
+            made.append((label, None, f"{type(e).__name__} {str(e)[:300]}"))
+    return made
 
 
 def compiled_for(kernel: CudaKernel, arch: str) -> CudaKernel:
@@ -104,6 +130,25 @@ def run(kernel: CudaKernel, call) -> dict[str, np.ndarray]:
     return found
 
 
+def verdict_of(kernel: CudaKernel, case: tuple, label: str) -> str:
+    """Whether results are right, and what is not."""
+    call, reference, arguments = bind(*case)
+    try:
+        got = run(kernel, call)
+    except CompileError as e:
+        return str(e).splitlines()[0]
+    except Exception as e:  # nothing more can run in this process
+        print(f"{label}: DIED {str(e)[:200]}", flush=True)
+        raise
+    wanted = reference(**arguments)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    verdict = "right"
+    for found in compare(call.kernel, call.dims, got, dict(zip(got, wanted, strict=True))):
+        if not found.holds:
+            verdict = f"WRONG: {found.error:.3g} > {found.bound:.3g}"
+    return verdict + (f"; {fault_of(kernel)}" if fault_of(kernel) else "")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--names", default="")
@@ -111,6 +156,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--device", default="h200")
     parser.add_argument("--arch", default="")
+    parser.add_argument("--plans", type=int, default=0)
     parser.add_argument("--json")
     args = parser.parse_args()
     names = args.names.split(",") if args.names else sorted(MODULES)
@@ -126,33 +172,15 @@ def main() -> None:
     if len(taken) < len(cases):
         print(f"{len(cases) - len(taken)} cases left out: kernels that are not for that element type")
     cases = taken
-    rows, wrong = [], 0
+    rows = []
     with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
-        for case, future in [(c, pool.submit(make, *c, args.device, args.arch)) for c in cases]:
-            kernel, error = future.result()
+        for case, future in [(c, pool.submit(make, *c, args.device, args.arch, args.plans)) for c in cases]:
             label = f"{case[0]} {case[1]} {case[2]}"
-            verdict = error
-            if kernel is not None:
-                call, reference, arguments = bind(*case)
-                try:
-                    got = run(kernel, call)
-                except CompileError as e:
-                    wrong += 1
-                    print(f"{label}: {str(e).splitlines()[0]}", flush=True)
-                    continue
-                except Exception as e:  # nothing more can run in this process
-                    print(f"{label}: DIED {str(e)[:200]}", flush=True)
-                    raise
-                wanted = reference(**arguments)
-                wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-                verdict = "right"
-                for found in compare(call.kernel, call.dims, got, dict(zip(got, wanted, strict=True))):
-                    if not found.holds:
-                        verdict = f"WRONG: {found.error:.3g} > {found.bound:.3g}"
-                verdict += f"; {fault_of(kernel)}" if fault_of(kernel) else ""
-            wrong += verdict != "right"
-            print(f"{label}: {verdict}", flush=True)
-            rows.append(dict(case=label, verdict=verdict))
+            for form, kernel, error in future.result():
+                verdict = error or verdict_of(kernel, case, label)
+                print(f"{label}{form}: {verdict}", flush=True)
+                rows.append(dict(case=label + form, verdict=verdict))
+    wrong = sum(row["verdict"] != "right" for row in rows)
     print(f"{len(rows) - wrong} of {len(rows)} right")
     if args.json:
         record = dict(schema="threadloom.check.gpu.1", **conditions(), seed=seed, rows=rows)
