@@ -90,24 +90,28 @@ def most_slots(problem: Problem, pool: Pool) -> int:
 
 def choose_slots(problem: Problem, depth: int = 4) -> dict[str, int] | None:
     """Slots of every pool, chosen before any scheduling (a pool of bytes shared by buffers deadlocks): raise the
-    smallest count in turn while the space holds it. None where one slot each does not fit."""
+    smallest count in turn while the space holds it, of workers that have a buffer each of one tile together, since
+    they run the same code. None where one slot each does not fit."""
     slots = {p.name: 1 for p in problem.pools}
     for space in problem.spaces:
         pools = in_space(problem, space)
         if sum(space.taken(p.bytes, 1) for p in pools) > space.free_bytes:
             return None
         limit = min(depth, MAX_SLOTS.get(space.name, 1))
+        tiles: dict[str, list[Pool]] = {}
+        for p in pools:
+            tiles.setdefault(p.tile, []).append(p)
         while True:
-            used = {p.name: space.taken(p.bytes, slots[p.name]) for p in pools}
-            free = space.free_bytes - sum(used.values())
+            free = space.free_bytes - sum(space.taken(p.bytes, slots[p.name]) for p in pools)
             growable = [
-                p
-                for p in pools
-                if not p.fixed
-                and slots[p.name] < limit
-                and space.taken(p.bytes, slots[p.name] + 1) - used[p.name] <= free
+                own
+                for own in tiles.values()
+                if not any(p.fixed for p in own)
+                and slots[own[0].name] < limit
+                and sum(space.taken(p.bytes, 1) for p in own) <= free
             ]
             if not growable:
                 break
-            slots[min(growable, key=lambda p: slots[p.name]).name] += 1
+            for p in min(growable, key=lambda own: slots[own[0].name]):
+                slots[p.name] += 1
     return slots

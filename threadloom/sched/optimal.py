@@ -187,6 +187,9 @@ class _Model:
                     self.model.Add(end - self.s[pool.producer] <= slots * self.ii)
         for space in problem.spaces:
             pools = in_space(problem, space)
+            first = {p.tile: p for p in reversed(pools)}
+            for p in pools:  # workers that have a buffer each of one tile run the same code
+                self.model.Add(self.slots[p.name] == self.slots[first[p.tile].name])
             if pools:
                 self.model.Add(sum(space.taken(p.bytes, 1) * self.slots[p.name] for p in pools) <= space.free_bytes)
 

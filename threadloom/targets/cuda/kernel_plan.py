@@ -326,11 +326,14 @@ class KernelPlan:
     @cached_property
     def shared_tiles(self) -> dict[str, SharedTile]:
         """Buffer name -> its tile in shared memory. Address names are the buffer's; of workers that have one each, the
-        tile's, which is another address in each role (as for what is staged)."""
+        tile's, which is another address in each role (as for what is staged): they run the same code."""
         made: dict[str, SharedTile] = {}
+        slots: dict[str, int] = {}
         for b in self.program.buffers:
             if _is_shared(b):
                 made[b.name] = self._shared(b)
+                if slots.setdefault(b.tile, b.slots) != b.slots:
+                    raise no_code(f"buffers of {b.tile}", "workers have different numbers of slots for it", None)
         return made
 
     def _shared(self, b: Buffer) -> SharedTile:
