@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -126,13 +127,7 @@ def plan(
     started = time.monotonic()
     machine = find_device(device)
     graphs = graphs_of(kernel, granularity, machine)
-    contexts = [
-        context_of(g, dims, shared, measured, name, walk)
-        for name, plain in graphs
-        for walk, g in walks_of(plain, dims, machine, only)
-        for shared in shares(machine, any(t.kind is Kind.DOT for t in g.tasks), len(g.loops) > 1)
-        if only is None or (only.workers <= shared.max_worker_roles and only.splits < 2)
-    ]
+    contexts = _whole_contexts(graphs, dims, machine, measured, only)
     unsplit = ""
     if (splits or only is not None) and not isinstance(kernel, TaskGraph):
         parts, unsplit = parts_of(kernel, graphs[0][1], dims, machine, only, strides_ok or {})
@@ -165,9 +160,7 @@ def plan(
     counts = Counts(total + ahead, len(fitting) + ahead, len(scheduled), orders)
     if unsplit:
         rejected.append(Rejected(Partition((), splits=2), "splits", unsplit))
-    reasons: dict[str, int] = {}
-    for item in rejected:
-        reasons[item.family] = reasons.get(item.family, 0) + 1
+    reasons = dict(Counter(item.family for item in rejected))
     spent = time.monotonic() - started
     return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, "work-limit" in reasons, reasons)
 
@@ -297,6 +290,20 @@ def walks_of(
     plain: list[tuple[AxisTile | None, TaskGraph]] = [(None, graph)] if only is None else []
     made = [(walk, walk_axis(graph, walk.axis, walk.extent, dims)) for walk in walks]
     return plain + [(walk, walked) for walk, walked in made if walked is not None]
+
+
+def _whole_contexts(
+    graphs: list[tuple[str, TaskGraph]], dims: dict[str, int], device: Device, measured: Measured | None,
+    only: Partition | None,
+) -> list[Context]:
+    """The graphs, walked or not, for a program that has an EU to itself and for some that share one."""
+    return [
+        context_of(g, dims, shared, measured, name, walk)
+        for name, plain in graphs
+        for walk, g in walks_of(plain, dims, device, only)
+        for shared in shares(device, any(t.kind is Kind.DOT for t in g.tasks), len(g.loops) > 1)
+        if only is None or (only.workers <= shared.max_worker_roles and only.splits < 2)
+    ]
 
 
 def _split_contexts(

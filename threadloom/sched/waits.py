@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.machine.model import GROUPS, SEU, Completion
 from threadloom.sched.lines import Item, Line, inner_loops, subtree
-from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Issue, Partition, Reason, Signal, Wait, Why
+from threadloom.sched.ops import Arrive, Buffer, Fence, Inner, Instr, Issue, Partition, Reason, Signal, Wait, Why
 from threadloom.sched.pipeline import pairs, updates_after
 from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
@@ -369,7 +369,7 @@ class Synchronizer:
         pending = self._groups_between(line, signal, came, later, at + 1)
         stage = item.stage + later
         reason = Reason(Why.SLOT_FREE, dep.edge.dst, dep.edge.src, self._buffer_name(dep), 0)
-        if not self._covered(line, signal, came, later, at, stage):
+        if not self._covered(line, signal, came, later, at):
             line.items[at].after.append(Wait(signal, reason, stage, pending))
         return stage + dep.edge.distance, at, dep
 
@@ -413,29 +413,18 @@ class Synchronizer:
     def _waits_anyway(self, line: Line, signal: str, came: int, later: int, at: int) -> bool:
         """Whether item `at`, `later` iterations on, waits for what item `came` issued, for a reason of its own
         iteration: not after the last one, where a wait for the release itself is left."""
-        covering = self._groups_between(line, signal, came, later, at)
-        return any(
-            isinstance(k, Wait) and k.signal == signal and k.stage == line.items[at].stage and k.pending <= covering
-            for k in line.items[at].before
-        )
+        item = line.items[at]
+        return _waits(item.before, signal, item.stage, self._groups_between(line, signal, came, later, at))
 
     def _waits_for(self, line: Line, signal: str, came: int, later: int, at: int) -> bool:
         """Whether item `at` already waits for exactly the instance that item `came` issued `later` iterations ago."""
         stage = line.items[came].stage + later
-        covering = self._groups_between(line, signal, came, later, at)
-        return any(
-            isinstance(k, Wait) and k.signal == signal and k.stage == stage and k.pending <= covering
-            for k in line.items[at].before
-        )
+        return _waits(line.items[at].before, signal, stage, self._groups_between(line, signal, came, later, at))
 
-    def _covered(self, line: Line, signal: str, came: int, later: int, at: int, stage: int) -> bool:
-        if self._waits_for(line, signal, came, later, at):
-            return True
-        covering = self._groups_between(line, signal, came, later, at + 1)
-        return any(
-            isinstance(k, Wait) and k.signal == signal and k.stage == stage and k.pending <= covering
-            for k in line.items[at].after
-        )
+    def _covered(self, line: Line, signal: str, came: int, later: int, at: int) -> bool:
+        """Whether that instance is waited for before item `at` or right after it."""
+        stage, covering = line.items[came].stage + later, self._groups_between(line, signal, came, later, at + 1)
+        return self._waits_for(line, signal, came, later, at) or _waits(line.items[at].after, signal, stage, covering)
 
     # ------------------------------------------------ tiles that are gone through again
 
@@ -469,6 +458,11 @@ class Synchronizer:
             line.items[line.inner(made_in)].before += [Wait(empty.name, reason), opens]
 
 
-def _once(instrs: list, instr) -> None:
+def _waits(instrs: list[Instr], signal: str, stage: int, most: int) -> bool:
+    """Whether one of `instrs` waits in `stage` until at most `most` groups of `signal` are pending."""
+    return any(isinstance(i, Wait) and i.signal == signal and i.stage == stage and i.pending <= most for i in instrs)
+
+
+def _once(instrs: list[Instr], instr: Instr) -> None:
     if instr not in instrs:
         instrs.append(instr)
