@@ -60,8 +60,6 @@ def _mov_pair(t: Translator, type_: Type, operands: list[str]) -> None:
 def _arithmetic(base: str) -> Handler:
     def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
         type_, signed = _type_of(t, modifiers)
-        if "cc" in modifiers or "sat" in modifiers:
-            raise t.fail(f"{base}.{'.'.join(modifiers)}")
         a, b = (t.value(operand, type_, signed) for operand in operands[1:3])
         opcode = f"f{base}" if isinstance(type_, Float) else base
         t.define(operands[0], t.emit(opcode, (a, b), type_))
@@ -95,8 +93,6 @@ def _product(t: Translator, modifiers: list[str], operands: list[str]) -> Operan
         if "wide" in modifiers:
             return product
         return t.resized(t.emit("lshr", (product, const(wide, type_.bits)), wide), type_)
-    if "mul24" in modifiers:
-        raise t.fail("mul24")
     return t.emit("mul", (a, b), type_)
 
 
@@ -260,9 +256,16 @@ def _ld(t: Translator, modifiers: list[str], operands: list[str]) -> None:
         (name, t.emit("load", (place,), type_, attrs))
         for name, place in _parts(t, operands[:-1], operands[-1], size_bytes(type_))
     ]
+    if "acquire" in modifiers:
+        _fence(t, modifiers, [])
     for name, value in loaded:
-        wide = t.registers[name].type if name in t.registers else type_
-        t.define(name, t.resized(value, wide, signed) if isinstance(wide, Int) else value)
+        _define_extended(t, name, value, signed)
+
+
+def _define_extended(t: Translator, name: str, value: Operand, signed: bool) -> None:
+    """A register wider than the instruction's type gets all its bits."""
+    wide = t.registers[name].type if name in t.registers else value.type
+    t.define(name, t.resized(value, wide, signed) if isinstance(wide, Int) else value)
 
 
 def _st(t: Translator, modifiers: list[str], operands: list[str]) -> None:
@@ -270,31 +273,39 @@ def _st(t: Translator, modifiers: list[str], operands: list[str]) -> None:
     type_, _ = _type_of(t, modifiers)
     volatile = bool({"volatile", "relaxed", "release", "wt"} & set(modifiers))
     attrs = Attrs(align_bytes=size_bytes(type_), volatile=volatile)
+    if "release" in modifiers:
+        _fence(t, modifiers, [])
     for name, place in _parts(t, operands[1:], operands[0], size_bytes(type_)):
         t.effect("store", (t.value(name, type_), place), attrs)
 
 
 def _cvt(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """Floats to integers saturate with and without `sat`."""
     kinds = [m for m in modifiers if m in TYPES]
     if len(kinds) != 2:
         raise t.fail("cvt." + ".".join(modifiers))
     to, source = TYPES[kinds[0]], TYPES[kinds[1]]
+    if "sat" in modifiers and not (isinstance(to, Int) and isinstance(source, Float)):
+        raise t.fail("cvt." + ".".join(modifiers))
     signed = kinds[1].startswith("s")
     value = t.value(operands[1], source, signed)
+    whole = next((_WHOLE[m] for m in modifiers if m in _WHOLE), None)
+    if whole is not None and isinstance(source, Float):
+        value = t.call(f"llvm.{whole}.{kinds[1]}", (value,), source)
     match to, source:
         case (Int(), Int()):
             result = t.resized(value, to, signed)
         case (Float(), Int()):
             result = t.emit("sitofp" if signed else "uitofp", (value,), to)
         case (Int(bits), Float()):
-            rounding = {"rni": "rint", "rmi": "floor", "rpi": "ceil", "rzi": "trunc"}
-            chosen = next((rounding[m] for m in modifiers if m in rounding), "trunc")
-            whole = t.call(f"llvm.{chosen}.{kinds[1]}", (value,), source)
             name = f"llvm.fpto{'s' if kinds[0].startswith('s') else 'u'}i.sat.i{bits}.{kinds[1]}"
-            result = t.call(name, (whole,), to)
+            result = t.call(name, (value,), to)
         case _:
             result = value if to == source else t.emit("fpext" if to == F64 else "fptrunc", (value,), to)
-    t.define(operands[0], result)
+    _define_extended(t, operands[0], result, kinds[0].startswith("s"))
+
+
+_WHOLE = {"rni": "rint", "rmi": "floor", "rpi": "ceil", "rzi": "trunc"}
 
 
 def _bar(t: Translator, modifiers: list[str], operands: list[str]) -> None:

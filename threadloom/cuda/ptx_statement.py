@@ -34,6 +34,9 @@ TYPES: dict[str, Type] = {
     f"{kind}{bits}": Int(bits) for kind in "usb" for bits in (8, 16, 32, 64)
 } | {"f32": F32, "f64": F64, "pred": I1}  # fmt: skip
 
+# Modifiers that change the result and that no handler knows: leaving them out would be silently wrong.
+UNTRANSLATED = {"rz", "rm", "rp", "cc", "sat", "relu", "NaN", "xorsign"}
+
 
 @dataclass
 class Translator:
@@ -107,7 +110,8 @@ class Translator:
             return
         base, *modifiers = opcode.split(".")
         handler = self.handlers.get(base)
-        if opcode.startswith("@") or handler is None:
+        refused = UNTRANSLATED - {"sat"} if base == "cvt" else UNTRANSLATED  # _cvt() itself looks for it
+        if opcode.startswith("@") or handler is None or refused & set(modifiers):
             raise self.fail(f"{opcode} {rest}".strip())
         handler(self, modifiers, [part.strip() for part in re.split(r",(?![^\[]*\])", rest)] if rest.strip() else [])
 
