@@ -221,8 +221,6 @@ template <class T> LOOM_DEVICE void __stwb(T* p, T v) { *p = v; }
 template <class T> LOOM_DEVICE void __stcg(T* p, T v) { *p = v; }
 template <class T> LOOM_DEVICE void __stcs(T* p, T v) { *p = v; }
 template <class T> LOOM_DEVICE void __stwt(T* p, T v) { *p = v; }
-LOOM_DEVICE unsigned __isGlobal(const void*) { return 1; }
-LOOM_DEVICE unsigned __isShared(const void*) { return 0; }
 LOOM_DEVICE unsigned long long __cvta_generic_to_shared(const void* p) { return (unsigned long long)p; }
 LOOM_DEVICE unsigned long long __cvta_generic_to_global(const void* p) { return (unsigned long long)p; }
 
