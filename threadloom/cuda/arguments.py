@@ -113,6 +113,14 @@ class Signature:
                                why=f"its declaration is {self.text}") from None  # fmt: skip
         return Launch(room.pointers, room.geometry, _distinct(ranges), args)
 
+    def described(self, launch: Launch) -> tuple[str, ...]:
+        """Block extents and integer arguments, as host_launches.with_first_launches takes them."""
+        values = [""] * len(self.parameters)
+        for index, parameter in enumerate(self.parameters):
+            if parameter.kind in "BHIQ":
+                values[index] = ctypes.string_at(launch.pointers[index], parameter.size_bytes).hex()
+        return (*map(str, launch.geometry[3:6]), *values)
+
     def _room(self) -> _Room:
         """Memory for one launch, kept per thread."""
         room = getattr(self._local, "room", None)

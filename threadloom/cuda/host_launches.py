@@ -7,7 +7,8 @@ Read off clang's host IR after constants have been propagated between functions 
 simplifycfg, instcombine, sccp on a copy). For that every function that is called in the unit is taken to be called
 nowhere else: a guess, which is allowed because the version made for these facts tests them at every launch
 (optimize/specialize_launch.py). What only a run tells (block sizes from the command line, sizes of inputs) a second
-compilation takes from what the run wrote: `--launches=FILE`. Launches through cudaLaunchKernel with a stub's address
+compilation takes from what the run wrote: `--launches=FILE`; kernels called from Python are compiled for
+their first launch (program.py). Launches through cudaLaunchKernel with a stub's address
 are not seen in the host IR.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,16 +49,22 @@ def with_recorded_launches(raised: Raised, stubs: tuple[Stub, ...], path: str) -
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CompileError(BAD_RECORD, f"{path} is no record of launches", why=str(error),
                            try_="LOOM_PROFILE=FILE ./program writes one") from error  # fmt: skip
-    known = {stub.kernel: stub for stub in stubs if stub.kernel in recorded}
+    return with_first_launches(raised, stubs, recorded)
+
+
+def with_first_launches(raised: Raised, stubs: tuple[Stub, ...], first: Mapping[str, Sequence[str]]) -> Raised:
+    """The same for launches that are known. `first`: kernel -> three block extents, then the bytes of each argument in
+    hexadecimal digits, lowest first; "" where nothing is known."""
+    known = {stub.kernel: stub for stub in stubs if stub.kernel in first}
     functions = tuple(
-        _marked(f, _recorded_facts(f, known[f.name], recorded[f.name])) if f.name in known else f
+        _marked(f, _recorded_facts(f, known[f.name], first[f.name])) if f.name in known else f
         for f in raised.module.functions
     )
     return replace(raised, module=replace(raised.module, functions=functions))
 
 
-def _recorded_facts(kernel: Function, stub: Stub, first: list[str]) -> dict[str, str]:
-    """Extents and integer arguments that the host code left open; `first`: as runtime/profile.cpp writes it."""
+def _recorded_facts(kernel: Function, stub: Stub, first: Sequence[str]) -> dict[str, str]:
+    """Extents and integer arguments that the host code left open."""
     facts = {extent.name: text for extent, text in zip(BLOCK, first, strict=False) if text}
     for position, source in enumerate(stub.params):
         text = first[len(BLOCK) + source.argument] if len(BLOCK) + source.argument < len(first) else ""

@@ -4,7 +4,10 @@
     program["scale"]((n + 255) // 256, 256, x, 2.0, n)
 
 Only the device side is compiled and loaded into this process; a launch calls the kernel's entry (entry.py) directly.
-The emitted code is kept on disk under the content of the source, the files it includes and our own version.
+The first launch of a kernel tells block extents and integer arguments, for which it gets a version that is chosen by a
+test at each launch (optimize/specialize_launch.py); where the second launch has others, the version is made anew for
+what both have. The emitted code is kept on disk under the content of the source, the files it includes and our own
+version.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from typing import TYPE_CHECKING
 
 from threadloom import env
 from threadloom.cuda.arguments import Signature
+from threadloom.cuda.kernel import LAUNCHED
 from threadloom.errors import CompileError, slug
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from threadloom.cuda.arguments import Launch
     from threadloom.cuda.compile_unit import DeviceUnit
     from threadloom.cuda.front import FrontIr
     from threadloom.cuda.host_stubs import Stub
@@ -43,6 +48,7 @@ define i32 @__loom_distinct(ptr %pointers, i32 %written, i32 %count) {
   ret i32 %answer
 }
 """
+_HIDDEN_VARIABLE = re.compile(r"^@(?!loom\.)[^=\n]+ = internal [a-z_ ]*global ", re.MULTILINE)
 _DECLARED_DISTINCT = "declare i32 @__loom_distinct(ptr, i32, i32)"
 
 
@@ -56,6 +62,14 @@ class Emitted:
     files: tuple[tuple[str, str], ...] = ()  # (path, digest) of the source's includes
 
 
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What clang made of a source."""
+
+    ir: FrontIr
+    files: tuple[tuple[str, str], ...]  # as in Emitted
+
+
 @dataclass
 class Program:
     """A compiled CUDA source; `program["name"]` is a kernel, by its C++ name or as `name<type>` for a template."""
@@ -64,11 +78,14 @@ class Program:
     options: tuple[str, ...]
     emitted: Emitted
     instantiated: tuple[str, ...] = ()
+    _content: str = field(default="", repr=False)  # of the source when it was compiled
+    _sides: Sides | None = field(default=None, repr=False)
     _variables_of: Program | None = field(default=None, repr=False)  # that has the variables which this one uses
     _code: Code | None = field(default=None, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     _overlapping: int = field(default=0, repr=False)  # launches that run now and whose arrays are not distinct
     _kernels: dict[str, Kernel] = field(default_factory=dict, repr=False)
+    _versions: dict[tuple[str, ...], Program] = field(default_factory=dict, repr=False)  # symbol, first launch -> it
 
     def __getitem__(self, name: str) -> Kernel:
         if name not in self._kernels:
@@ -109,6 +126,21 @@ class Program:
         raise CompileError(NO_KERNEL, f"no kernel {name!r}", why=f"the program has: {known}",
                            try_="a template needs its arguments: program['name<float>']")  # fmt: skip
 
+    def _for_launch(self, symbol: str, first: tuple[str, ...]) -> Program:
+        """The program with a version of the kernel `symbol` for launches like `first`, and no other kernel; this one
+        where there can be none: sources have changed since, or variables that only the device knows lie in it."""
+        changed = self._content != _content(self.source)
+        changed |= any(_digest(path) != before for path, before in self.emitted.files)
+        if changed or not any(first) or _HIDDEN_VARIABLE.search(self.emitted.llvm):
+            return self
+        key = (symbol, *first)
+        if key not in self._versions:
+            made = _compiled(self.source, self.options, self.instantiated, own_variables=False, first=key,
+                             sides=self._sides)  # fmt: skip
+            made._variables_of = self._variables_of or self
+            self._versions[key] = made
+        return self._versions[key]
+
     def _loaded(self) -> Code:
         with self._lock:  # loaded twice, its variables would be there twice
             if self._code is None:
@@ -131,19 +163,51 @@ class Program:
         return jit.load(self.emitted.llvm, exports, effort, imports)
 
 
-class Kernel:
-    """`kernel(grid, block, *args, shared_bytes=0)`: launch and wait."""
+class _Version:
+    """A kernel as one program has it, loaded into the process."""
 
     def __init__(self, signature: Signature, program: Program):
         import ctypes
 
         code = program._loaded()
-        self.signature, self._code, self._program = signature, code, program
-        self._entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses[signature.entry])
-        self._distinct = ctypes.c_int.from_address(code.addresses["loom.distinct"])
+        self.program = program
+        self.entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses[signature.entry])
+        self.distinct = ctypes.c_int.from_address(code.addresses["loom.distinct"])
+
+    def announce(self, overlapping: int) -> None:
+        """Say that so many more launches of overlapping arrays run. Threads launch at the same time, and a kernel asks
+        when it has started: the answer is "distinct" only while it is true of all."""
+        program = self.program
+        with program._lock:
+            program._overlapping += overlapping
+            self.distinct.value = program._overlapping == 0
+
+
+class Kernel:
+    """`kernel(grid, block, *args, shared_bytes=0)`: launch and wait."""
+
+    def __init__(self, signature: Signature, program: Program):
+        self.signature, self._general = signature, program
+        self._known: tuple[str, ...] | None = None  # what the launches so far have in common
+        self._settled = "-O0" in program.options
+        self._version = _Version(signature, program) if self._settled else None
         llvm = program.emitted.llvm
         self._can_fail = "@__loom_assert_fail" in llvm or "@__loom_trap" in llvm
         self._prints = any(f"@{name}(" in llvm for name in ("printf", "vprintf", "puts", "putchar"))
+
+    def _learn(self, launch: Launch) -> None:
+        """From the first launch and the second."""
+        with self._general._lock:
+            if self._settled:
+                return
+            found = self.signature.described(launch)
+            before, settled = self._known, self._known is not None
+            known = found if before is None else tuple(a if a == b else "" for a, b in zip(before, found, strict=True))
+            if known != before:
+                program = self._general._for_launch(self.signature.symbol, known)
+                self._version = _Version(self.signature, program)
+                settled |= LAUNCHED not in program.emitted.llvm  # nothing to gain by the second
+            self._known, self._settled = known, settled
 
     @property
     def name(self) -> str:
@@ -153,21 +217,15 @@ class Kernel:
         self, grid: int | Sequence[int], block: int | Sequence[int], *args: object, shared_bytes: int = 0
     ) -> None:
         launch = self.signature.launch(grid, block, args, shared_bytes)
-        overlapping = not launch.arrays_are_distinct
-        self._announce(overlapping)
-        self._entry(launch.pointers, launch.geometry)
+        if not self._settled:
+            self._learn(launch)
+        overlapping, version = not launch.arrays_are_distinct, self._version
+        version.announce(overlapping)
+        version.entry(launch.pointers, launch.geometry)
         if overlapping:
-            self._announce(-1)
+            version.announce(-1)
         if self._prints or self._can_fail:
             self._after()
-
-    def _announce(self, overlapping: int) -> None:
-        """Say that so many more launches of overlapping arrays run. Threads launch at the same time, and a kernel asks
-        when it has started: the answer is "distinct" only while it is true of all."""
-        program = self._program
-        with program._lock:
-            program._overlapping += overlapping
-            self._distinct.value = program._overlapping == 0
 
     def _after(self) -> None:
         """Show what was printed; an assert that failed is an error here, and forgotten by the device."""
@@ -220,25 +278,33 @@ def compile(source: str | Path, options: Sequence[str] = (), instantiate: Sequen
     return _compiled(source, tuple(options), tuple(instantiate), own_variables=True)
 
 
-def _compiled(source: str | Path, options: tuple[str, ...], names: tuple[str, ...], own_variables: bool) -> Program:
-    text = str(source)
-    is_file = isinstance(source, Path) or ("\n" not in text and Path(text).is_file())
-    content = Path(text).read_text(errors="replace") if is_file else text
-    place = _cache_path(
-        content, str(Path(text).resolve().parent) if is_file else "", (*options, str(own_variables)), names
-    )
+def _compiled(source: str | Path, options: tuple[str, ...], names: tuple[str, ...], own_variables: bool,
+              first: tuple[str, ...] = (), sides: Sides | None = None) -> Program:  # fmt: skip
+    """`first`: a kernel's symbol and what is known of its launches; the program then has this kernel only. `sides`: of
+    the source, where clang has read it in this process."""
+    text, content = str(source), _content(source)
+    folder = str(Path(text).resolve().parent) if _is_file(source) else ""
+    place = _cache_path(content, folder, (*options, str(own_variables), *first), names)
     emitted = _load(place)
     if emitted is None:
-        emitted = _emit(text, content, is_file, options, names, own_variables)
+        sides = sides or _read(source, content, options, names)
+        emitted = _emit(sides, options, own_variables, first)
         _store(place, emitted)
-    return Program(text, options, emitted, names)
+    return Program(text, options, emitted, names, content, sides)
 
 
-def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], names: tuple[str, ...],
-          own_variables: bool) -> Emitted:  # fmt: skip
+def _is_file(source: str | Path) -> bool:
+    return isinstance(source, Path) or ("\n" not in source and Path(source).is_file())
+
+
+def _content(source: str | Path) -> str:
+    return Path(source).read_text(errors="replace") if _is_file(source) else str(source)
+
+
+def _read(source: str | Path, content: str, options: tuple[str, ...], names: tuple[str, ...]) -> Sides:
     from threadloom.cuda import build, front, nvcc_options
 
-    plan = nvcc_options.parse([*options, "-x", "cu"])
+    plan, text, is_file = nvcc_options.parse([*options, "-x", "cu"]), str(source), _is_file(source)
     with tempfile.TemporaryDirectory(prefix="loom-") as folder:
         path, includes = text, list(plan.includes)
         if names or not is_file:
@@ -250,18 +316,25 @@ def _emit(text: str, content: str, is_file: bool, options: tuple[str, ...], name
             includes.insert(0, str(Path(text).resolve().parent))
         plan.includes = includes
         dependencies = Path(folder) / "dependencies"
-        source = build.source_options(plan)
-        source = replace(source, host_only=(*source.host_only, "-MD", "-MF", str(dependencies)))
-        ir = front.compile_source(path, source)
+        reading = build.source_options(plan)
+        reading = replace(reading, host_only=(*reading.host_only, "-MD", "-MF", str(dependencies)))
+        return Sides(front.compile_source(path, reading), _included(dependencies, folder))
 
-        from threadloom.cuda import compile_unit, host_stubs, link_host
 
-        stubs = host_stubs.find_stubs(ir.host)
-        kernels, variables = tuple(stub.kernel for stub in stubs), link_host.shadow_names(ir.host)
-        with compile_unit.uncollected():
-            raised = compile_unit.raise_device([ir.device], kernels, variables)
-            unit = compile_unit.lower_unit(raised, stubs, without=plan.without)
-        return replace(_emitted(unit, ir, stubs, own_variables), files=_included(dependencies, folder))
+def _emit(sides: Sides, options: tuple[str, ...], own_variables: bool, first: tuple[str, ...]) -> Emitted:
+    from threadloom.cuda import compile_unit, host_launches, host_stubs, link_host, nvcc_options
+
+    ir, without = sides.ir, nvcc_options.parse([*options, "-x", "cu"]).without
+    stubs = host_stubs.find_stubs(ir.host)
+    if first:
+        stubs = tuple(stub for stub in stubs if stub.kernel == first[0])
+    kernels, variables = tuple(stub.kernel for stub in stubs), link_host.shadow_names(ir.host)
+    with compile_unit.uncollected():
+        raised = compile_unit.raise_device([ir.device], kernels, variables)
+        if first:
+            raised = host_launches.with_first_launches(raised, stubs, {first[0]: first[1:]})
+        unit = compile_unit.lower_unit(raised, stubs, without=without)
+    return replace(_emitted(unit, ir, stubs, own_variables), files=sides.files)
 
 
 def _emitted(unit: DeviceUnit, ir: FrontIr, stubs: tuple[Stub, ...], own_variables: bool) -> Emitted:
