@@ -12,8 +12,8 @@ import argparse
 import itertools
 import time
 
+from threadloom.bench.run import commit
 from threadloom.cli import json_output
-from threadloom.cli.bench import commit
 from threadloom.cli.inputs import bound_call, make_inputs
 from threadloom.cli.kernel_argument import choose
 from threadloom.machine.cpu import host

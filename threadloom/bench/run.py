@@ -6,8 +6,10 @@ import math
 import os
 import platform
 import statistics
+import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 
 from threadloom.bench.measure import Timing, Told, alternate, alternate_by_cpu_time, not_told
 from threadloom.bench.operators import Case
@@ -127,3 +129,14 @@ def machine() -> dict[str, str | int]:
     except ImportError:
         pass
     return versions
+
+
+def commit() -> str:
+    """The commit that was measured, where this is a checkout."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    folder = Path(__file__).parent
+    try:
+        found = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5, check=False)
+    except OSError:
+        return ""
+    return found.stdout.strip()

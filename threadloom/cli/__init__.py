@@ -5,7 +5,7 @@ One module per command, imported only when its command is called. A command's mo
     add_arguments(parser: argparse.ArgumentParser) -> None
     run(args: argparse.Namespace) -> int          # the exit status
 
-or, where it parses its own arguments (`cc` takes nvcc's flags),
+or, where it parses its own arguments (`cc` takes nvcc's flags; what `bench` takes depends on the first word),
 
     main(argv: list[str]) -> int
 
@@ -141,6 +141,13 @@ def parser(commands: list[Command], chosen: Command | None, module: ModuleType |
         )
         if command is chosen:
             module.add_arguments(sub)
+    return made
+
+
+def own_parser(prog: str, module: ModuleType) -> argparse.ArgumentParser:
+    """The parser of `module`'s arguments alone, for a `main` that has several to choose from."""
+    made = argparse.ArgumentParser(prog=prog, description=module.__doc__, formatter_class=_Formatter)
+    module.add_arguments(made)
     return made
 
 

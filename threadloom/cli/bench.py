@@ -5,6 +5,7 @@ loom bench KERNEL                      your own kernel: beside what its file's f
 loom bench OPERATOR --peers PATH       on a Hopper GPU, beside cuBLAS, cuDNN and what PATH holds (cli/bench_gpu.py)
 loom bench rodinia --path CHECKOUT     Rodinia's CUDA programs, compiled by us, beside their OpenMP twins
 loom bench ablation --path CHECKOUT    what each optimisation of CUDA kernels is worth, scaling, MCUDA's matmul
+                                       (rodinia and ablation have options of their own: loom bench rodinia --help)
 """
 
 from __future__ import annotations
@@ -13,18 +14,30 @@ import argparse
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from threadloom.bench.limited import Stopped, run_operator
 from threadloom.bench.operators import OPERATORS
-from threadloom.bench.run import Result, check_environment, machine, run_case
-from threadloom.cli import UsageError, json_output
+from threadloom.bench.run import Result, check_environment, commit, machine, run_case
+from threadloom.cli import UsageError, json_output, own_parser
 from threadloom.cli.kernel_argument import add_choice_arguments, add_dtype_argument, choose_from, example_names
 from threadloom.cli.numbers import at_least, positive
 from threadloom.cli.terminal import rate
 from threadloom.machine.peaks import Peaks
 
-SETS = ("all", "rodinia", "ablation")
+SUITES = ("rodinia", "ablation")  # modules bench_rodinia and bench_ablation, with options of their own
+SETS = ("all", *SUITES)
+ROUNDS = 30
+LIMIT_S = 50.0
+ONE_THREAD = dict.fromkeys(("LOOM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+
+
+def main(argv: list[str]) -> int:
+    suite = argv[0] if argv and argv[0] in SUITES else ""
+    module = import_module(f"threadloom.cli.bench_{suite}") if suite else sys.modules[__name__]
+    args = own_parser(f"loom bench {suite}".rstrip(), module).parse_args(argv[1:] if suite else argv)
+    return module.run(args)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,40 +46,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_choice_arguments(parser)
     add_dtype_argument(parser)
-    parser.add_argument(
-        "--rounds", type=at_least(0), help="quiet turns of all candidates (default 30); runs of a program (default 5)"
-    )
+    parser.add_argument("--rounds", type=at_least(1), help=f"quiet turns of all candidates (default {ROUNDS})")
     parser.add_argument(
         "--peers", type=Path, action="append", metavar="PATH",
         help="run on a Hopper GPU, with this folder (FlashAttention-3, mamba-ssm ...) in front of PYTHONPATH",
     )  # fmt: skip
-    parser.add_argument("--path", type=Path, help="rodinia, ablation: the checkout, which is only read")
-    parser.add_argument("--scratch", type=Path, help="rodinia, ablation: folder for copies (default: a temporary one)")
-    parser.add_argument("--built", type=Path, metavar="DIR", help="rodinia: time what a run with --scratch DIR built; "
-                        "ablation: scaling of what `loom bench rodinia --scratch DIR` built")  # fmt: skip
-    parser.add_argument("--counts", default="", metavar="N,N", help="ablation: numbers of workers (1, 2, 4 ... cores)")
-    parser.add_argument("--seconds", type=positive, default=3600.0, help="ablation: when to stop (default an hour)")
-    parser.add_argument("--jobs", type=at_least(1), default=1, help="rodinia, ablation: builds at a time (default 1)")
-    parser.add_argument("--workers", type=at_least(1), default=4, help="ablation: of each build timed, as many builds "
-                        "at a time as the cores allow (default 4)")  # fmt: skip
-    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="ablation --built: copy it there instead")
-    parser.add_argument("--only", default="", metavar="NAMES", help="rodinia, ablation: these pairs, with commas")
     parser.add_argument(
-        "--limit", type=positive, default=50.0, metavar="S",
-        help="most seconds for an operator's turns; a case's part of it is the most for a peer's first call",
+        "--limit", type=positive, metavar="S",
+        help=f"most seconds for an operator's turns (default {LIMIT_S:g}); a case's part of it is the most for the "
+        "first call of a peer",
     )  # fmt: skip
     parser.add_argument(
         "--one-thread", action="store_true", help="CPU time of one thread, for machines that are never quiet"
     )
-    parser.add_argument(
-        "--parts", default="passes,scaling,mcuda", help="ablation: which of passes, scaling, mcuda, pocl"
-    )
-    parser.add_argument("--svg", metavar="PREFIX", help="ablation: also plots, as PREFIX-passes.svg and so on")
     json_output.add_json_argument(parser)
-
-
-ROUNDS = 30
-ONE_THREAD = dict.fromkeys(("LOOM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -74,18 +67,12 @@ def run(args: argparse.Namespace) -> int:
         from threadloom.cli import bench_gpu
 
         return bench_gpu.run(args)
-    if args.kernel not in (*OPERATORS, *SETS):
+    if args.kernel in SUITES:
+        raise UsageError(f"{args.kernel} comes first, before its options: loom bench {args.kernel} ...")
+    if args.kernel not in (*OPERATORS, "all"):
         return _run_own(args)
     if args.shape or args.settings or args.dtype:
         raise UsageError(f"{args.kernel} has sizes of its own: --shape, --set and --dtype are for a KERNEL")
-    if args.kernel == "rodinia":
-        from threadloom.cli import bench_rodinia
-
-        return bench_rodinia.run(args)
-    if args.kernel == "ablation":
-        from threadloom.cli import bench_ablation
-
-        return bench_ablation.run(args, commit())
     if args.one_thread and (status := _in_one_thread()) is not None:
         return status
     check_environment()
@@ -93,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     results: list[Result] = []
     stopped: list[Stopped] = []
     for operator in chosen:
-        for result in run_operator(operator, args.rounds or ROUNDS, args.limit, args.one_thread):
+        for result in run_operator(operator, args.rounds or ROUNDS, args.limit or LIMIT_S, args.one_thread):
             if isinstance(result, Stopped):
                 print(f"{result.case}\n    no result: {result.why}", flush=True)
                 stopped.append(result)
@@ -127,7 +114,7 @@ def _run_own(args: argparse.Namespace) -> int:
     if args.one_thread and (status := _in_one_thread()) is not None:
         return status
     check_environment()
-    result = run_case(case_of(chosen, args.dtype), args.rounds or ROUNDS, args.limit, args.one_thread)
+    result = run_case(case_of(chosen, args.dtype), args.rounds or ROUNDS, args.limit or LIMIT_S, args.one_thread)
     peaks = measure(1 if args.one_thread else None) if result.flops or result.bytes_moved else None
     if args.json != "-":
         print(line(result, peaks))
@@ -217,15 +204,3 @@ def record(result: Result) -> dict[str, json_output.Json]:
         "flops": result.flops,
         "bytes_moved": result.bytes_moved,
     }
-
-
-def commit() -> str:
-    """The commit that was measured, where this is a checkout."""
-    try:
-        folder = Path(__file__).parent
-        found = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=folder, capture_output=True, text=True, timeout=5, check=False
-        )
-    except OSError:
-        return ""
-    return found.stdout.strip()

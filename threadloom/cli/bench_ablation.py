@@ -16,7 +16,6 @@ Rows of programs that are in F already and not asked for again by --only stay, s
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import tempfile
 import time
@@ -25,31 +24,47 @@ from pathlib import Path
 from statistics import median
 
 from threadloom.bench import mcuda, plot
-from threadloom.bench.run import machine
+from threadloom.bench.run import commit, machine
 from threadloom.bench.suites import ablation, ablation_builds, ablation_times, pocl, scaling
-from threadloom.bench.suites.rodinia_pairs import PAIRS, Pair
+from threadloom.bench.suites.rodinia_pairs import Pair
 from threadloom.bench.suites.rodinia_speed import build_pairs, builds, geometric_mean
 from threadloom.cli import UsageError, json_output
+from threadloom.cli.numbers import at_least, positive
+from threadloom.cli.suite_arguments import add_suite_arguments, earlier_record, pairs_named
 from threadloom.cuda.lower.pipeline import OPTIONAL
 
 PARTS = ("mcuda", "scaling", "pocl", "passes")  # in the order in which they run
 _SIZES = (256, 512)  # parallel-inner forks for every step of every block
 
 
-def run(args: argparse.Namespace, commit: str) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_suite_arguments(parser)
+    parser.add_argument("--parts", default="passes,scaling,mcuda", help=f"which of {', '.join(PARTS)} (default: all "
+                        "but pocl)")  # fmt: skip
+    parser.add_argument("--seconds", type=positive, default=3600.0, help="when to stop (default an hour)")
+    parser.add_argument("--workers", type=at_least(1), default=4, help="of each build timed, as many builds at a time "
+                        "as the cores allow (default 4)")  # fmt: skip
+    parser.add_argument("--counts", default="", metavar="N,N", help="numbers of workers (default 1, 2, 4 ... cores)")
+    parser.add_argument("--built", type=Path, metavar="DIR", help="scaling of what `loom bench rodinia --scratch DIR` "
+                        "built")  # fmt: skip
+    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="with --built: copy it there instead")
+    parser.add_argument("--svg", metavar="PREFIX", help="also plots, as PREFIX-passes.svg and so on")
+
+
+def run(args: argparse.Namespace) -> int:
     parts = [part for part in args.parts.split(",") if part]
     if unknown := [part for part in parts if part not in PARTS]:
         raise UsageError(f"no part is called {unknown[0]}; there are {', '.join(PARTS)}")
-    pairs = _pairs(args.only)
+    pairs = pairs_named(args.only)
     if args.built is not None:
         return _of_built(args, pairs)
     if args.path is None and set(parts) - {"mcuda"}:
         raise UsageError("loom bench ablation needs --path, a checkout of Rodinia with its folder cuda")
-    record = _kept(args.json)
+    record = _record(args.json)
     with tempfile.TemporaryDirectory(prefix="loom-ablation-") as temporary:
         scratch = (args.scratch or Path(temporary)).resolve()
         scratch.mkdir(parents=True, exist_ok=True)
-        whole = _Run(args, pairs, scratch, record, commit, time.monotonic() + args.seconds)
+        whole = _Run(args, pairs, scratch, record, commit(), time.monotonic() + args.seconds)
         for part in (part for part in PARTS if part in parts):
             whole.run(part)
     # Only now: it loads torch, whose OpenMP runtime the programs would then be built for.
@@ -68,10 +83,6 @@ class _Run:
     commit: str
     end: float  # of time.monotonic()
 
-    @property
-    def rounds(self) -> int:
-        return 5 if self.args.rounds is None else self.args.rounds
-
     def run(self, part: str) -> None:
         wanted = [one for one in PARTS if one in self.args.parts.split(",")]
         left = len(wanted) - wanted.index(part)
@@ -79,12 +90,12 @@ class _Run:
         {"mcuda": self._mcuda, "scaling": self._scaling, "pocl": self._pocl, "passes": self._passes}[part](until)
 
     def save(self) -> None:
-        if self.rounds:
+        if self.args.rounds:
             json_output.write(self.args, "bench-ablation", 1, self.record)
 
     def _passes(self, until: float) -> None:
         now = time.monotonic()
-        build_until = now + (until - now) / 2 if self.rounds else until
+        build_until = now + (until - now) / 2 if self.args.rounds else until
         found, left = ablation_builds.build_all(
             self.pairs, self.args.path.resolve(), self.scratch, OPTIONAL, self.args.jobs, build_until
         )
@@ -99,8 +110,8 @@ class _Run:
                     self.record["passes"][one.pair.name] = {"commit": one.commit, **row(one)}
             self.save()
 
-        if self.rounds:
-            untimed = ablation_times.time_all(found, self.scratch, self.rounds, self.args.workers, until, save)
+        if self.args.rounds:
+            untimed = ablation_times.time_all(found, self.scratch, self.args.rounds, self.args.workers, until, save)
             self.record["not_reached"] = {"builds": left, "times": untimed, "workers": self.args.workers}
             print(f"not timed: {', '.join(untimed) or 'none'}", flush=True)
         for one in found:
@@ -108,15 +119,15 @@ class _Run:
 
     def _scaling(self, until: float) -> None:
         build_pairs(self.args.path.resolve(), self.scratch, self.args.only, self.args.jobs)
-        if self.rounds:
+        if self.args.rounds:
             _time_scaling(self.args, self.pairs, self.scratch, self.record, until - time.monotonic())
             self.save()
 
     def _pocl(self, until: float) -> None:
         names = [pair.name for pair in self.pairs]
-        for one in pocl.compare(self.args.path.resolve(), self.scratch, self.rounds, names):
+        for one in pocl.compare(self.args.path.resolve(), self.scratch, self.args.rounds, names):
             print(f"{one.name:15} " + (f"{one.ratio:.2f}x PoCL" if one.ratio else one.cause), flush=True)
-            if self.rounds:
+            if self.args.rounds:
                 times = {"ours_s": one.ours_s, "pocl_s": one.pocl_s}
                 self.record["pocl"][one.name] = {
                     "commit": self.commit, **times, "ratio": one.ratio, "cause": one.cause, "build_log": one.build_log,
@@ -124,8 +135,8 @@ class _Run:
 
     def _mcuda(self, until: float) -> None:
         programs = mcuda.build(self.scratch)
-        if self.rounds:
-            self.record["mcuda"] = {"commit": self.commit, **compare_matmul(programs, self.rounds)}
+        if self.args.rounds:
+            self.record["mcuda"] = {"commit": self.commit, **compare_matmul(programs, self.args.rounds)}
             self.save()
 
 
@@ -157,7 +168,7 @@ def _of_built(args: argparse.Namespace, pairs: list[Pair]) -> int:
         return 0
     if args.parts != "scaling":
         raise UsageError("--built is for --parts scaling")
-    record = _kept(args.json)
+    record = _record(args.json)
     _time_scaling(args, pairs, args.built, record, args.seconds)
     return _finish(args, record, {"python": platform.python_version()})  # there may be no compiler to ask
 
@@ -187,18 +198,9 @@ def scaling_line(found: scaling.Scaling) -> str:
     return f"{found.pair.name:15} " + "   ".join(sides + causes) + " ms"
 
 
-def _pairs(only: str) -> list[Pair]:
-    names = [name for name in only.split(",") if name]
-    known = {pair.name: pair for pair in PAIRS}
-    if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"no pair is called {unknown[0]}; there are {', '.join(known)}")
-    return [known[name] for name in names] or list(PAIRS)
-
-
-def _kept(path: str | None) -> dict:
-    """The parts of an earlier record that this one adds to."""
-    place = Path(path) if path and path != "-" else None
-    old = json.loads(place.read_text()) if place is not None and place.exists() else {}
+def _record(path: str | None) -> dict:
+    """The parts of an earlier record, which this one adds to."""
+    old = earlier_record(path)
     return {part: old.get(part) or {} for part in (*PARTS, "not_reached")}
 
 

@@ -40,6 +40,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"there are no peers of {args.kernel} on a GPU\n  try: {', '.join(OPERATORS)}")
     if args.shape or args.settings or args.dtype:
         raise UsageError(f"{args.kernel} has sizes of its own: --shape, --set and --dtype are for a KERNEL")
+    if args.limit or args.one_thread:
+        raise UsageError("--limit and --one-thread are for times on the CPU, without --peers")
     if missing := [path for path in args.peers if not path.is_dir()]:
         raise UsageError(f"{missing[0]}: no such folder")
     if args.json == "-":

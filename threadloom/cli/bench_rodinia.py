@@ -10,7 +10,6 @@ the commit that was built.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 
@@ -27,12 +26,16 @@ from threadloom.bench.suites.rodinia_speed import (
     time_pairs,
 )
 from threadloom.cli import UsageError, json_output
+from threadloom.cli.suite_arguments import add_suite_arguments, earlier_record, pairs_named
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_suite_arguments(parser)
+    parser.add_argument("--built", type=Path, metavar="DIR", help="time what a run with --scratch DIR built")
 
 
 def run(args: argparse.Namespace) -> int:
-    names = [pair.name for pair in PAIRS]
-    if unknown := [name for name in args.only.split(",") if name and name not in names]:
-        raise UsageError(f"no pair is called {unknown[0]}; there are {', '.join(names)}")
+    pairs_named(args.only)
     if args.built is None and (args.path is None or not (args.path / "openmp").is_dir()):
         raise UsageError("loom bench rodinia needs --path, a checkout of Rodinia with its folders cuda and openmp")
     with tempfile.TemporaryDirectory(prefix="loom-rodinia-") as temporary:
@@ -42,14 +45,13 @@ def run(args: argparse.Namespace) -> int:
         known = builds(scratch)
         if missing := [pair.name for pair in chosen(args.only) if pair.name not in known]:
             raise UsageError(f"{missing[0]} was not built in {args.built}")
-        rounds = 5 if args.rounds is None else args.rounds
-        if not rounds:
+        if not args.rounds:
             return 0
-        rows = kept(args.json)
-        for result in time_pairs(scratch, rounds, args.only):
+        rows = {one["name"]: one for one in earlier_record(args.json).get("pairs", ())}
+        for result in time_pairs(scratch, args.rounds, args.only):
             print(line(result), flush=True)
             rows[result.pair.name] = {"commit": known[result.pair.name]["commit"], **record(result)}
-    pairs = [rows[name] for name in names if name in rows]
+    pairs = [rows[pair.name] for pair in PAIRS if pair.name in rows]
     kernels = geometric_mean(one["kernel_ratio"] for one in pairs)
     whole = geometric_mean(one["whole_ratio"] for one in pairs)
     print(f"geometric mean of {len(pairs)} pairs: kernels {kernels:.2f}x, whole {whole:.2f}x the faster twin")
@@ -65,13 +67,6 @@ def run(args: argparse.Namespace) -> int:
         },
     )
     return 0
-
-
-def kept(path: str | None) -> dict[str, dict]:
-    """The pairs of an earlier record, which this one adds to."""
-    place = Path(path) if path and path != "-" else None
-    old = json.loads(place.read_text())["pairs"] if place is not None and place.exists() else []
-    return {one["name"]: one for one in old}
 
 
 def line(result: PairResult) -> str:

@@ -80,13 +80,13 @@ def test_what_the_command_refuses() -> None:
         parts="passes,speed", path=None, built=None, only="", json=None, scratch=None, rounds=1, svg=None
     )
     with pytest.raises(UsageError, match="speed"):
-        bench_ablation.run(args, "")
+        bench_ablation.run(args)
     args.parts = "passes"
     with pytest.raises(UsageError, match="--path"):
-        bench_ablation.run(args, "")
+        bench_ablation.run(args)
     args.path, args.only = Path("."), "nosuch"
     with pytest.raises(UsageError, match="nosuch"):
-        bench_ablation.run(args, "")
+        bench_ablation.run(args)
 
 
 def test_torch_is_loaded_after_the_builds(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_torch_is_loaded_after_the_builds(monkeypatch: pytest.MonkeyPatch, tmp_p
         parts="passes", path=Path("."), built=None, only="nw", json=None, scratch=tmp_path, rounds=0, svg=None,
         seconds=60.0, jobs=1, workers=1,
     )
-    assert bench_ablation.run(args, "") == 0
+    assert bench_ablation.run(args) == 0
     assert order == ["build", "torch"]
 
 
@@ -190,7 +190,7 @@ def test_scaling_of_built_programs(tmp_path: Path) -> None:
     place = tmp_path / "record.json"
     args = argparse.Namespace(parts="scaling", built=tmp_path, pack=None, only="", counts="1,2", seconds=2.0,
                               json=str(place), svg=str(tmp_path / "plot"))  # fmt: skip
-    assert bench_ablation.run(args, "") == 0
+    assert bench_ablation.run(args) == 0
     record = json.loads(place.read_text())
     found = record["scaling"]["lud"]
     assert found["commit"] == "abc"

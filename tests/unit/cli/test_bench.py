@@ -29,9 +29,12 @@ def test_json(loom, tmp_path):
         (("softmax", "--shape", "M=8"), {}, 2, "has sizes of its own"),
         (("flash_decoding", "--shape", "Z=8"), {}, 2, "no dimension Z"),
         (("nothing.py:f",), {}, 2, "no such file"),
+        (("softmax", "--counts", "1,2"), {}, 2, "unrecognized arguments: --counts"),
+        (("--json", "f", "rodinia"), {}, 2, "rodinia comes first"),
+        (("rodinia", "--counts", "1"), {}, 2, "unrecognized arguments: --counts"),
         (("softmax", "--limit", "0"), {}, 2, "0 is not positive"),
         (("softmax", "--limit", "inf"), {}, 2, "not finite"),
-        (("softmax", "--rounds", "-1"), {}, 2, "less than 0"),
+        (("softmax", "--rounds", "0"), {}, 2, "less than 1"),
         (("softmax",), {"OPENBLAS_CORETYPE": "Haswell"}, 1, "forced-blas-core"),
     ],
 )
