@@ -44,7 +44,11 @@ def kernel(function: Callable[..., object] | None = None) -> Kernel:
 
 
 class Kernel:
-    """Call it like the function; `tile()` gives its tile IR, `interpret(...)` runs its definition in NumPy."""
+    """Call it like the function; `tile()` gives its tile IR, `interpret(...)` runs its definition in NumPy.
+
+    Whatever cannot be done is a `CompileError` whose `slug` docs/errors.md explains: where the kernel's text is at
+    fault, with the line; `arguments`, `two-devices` and `not-an-array`, where a call is.
+    """
 
     def __init__(self, function: Callable[..., object]):
         self.function = function
@@ -83,6 +87,7 @@ class Kernel:
         return self.parsed(**choices).kernel
 
     def parsed(self, **choices: object) -> Parsed:
+        """`tile(**choices)` with the formulas of its dimensions, such as "2 * P"."""
         consts, dtypes, missing = {}, {}, []
         python = self.signature.python.parameters
         for param in self.signature.params:
@@ -113,6 +118,9 @@ class Kernel:
         return bind_call(parsed.kernel, parsed.formulas, parsed.extents, given)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        """Run on arrays of the signature's element types and dimensions, all on the CPU or all on one GPU (u4: arrays
+        of u8, two elements to a byte along the last dimension). Returns the output, or a tuple of them in the
+        signature's order: new arrays of the inputs' framework, or those given by the output's name (`out=...`)."""
         again = self._again
         if again is not None:  # there was a call on a GPU
             if again.last is not None and (results := again.last(args, kwargs)) is not NotImplemented:
@@ -133,7 +141,7 @@ class Kernel:
 
     def tune(self, *args: object, **kwargs: object) -> Tuned:
         """Measure plans for the shapes and the device of these arguments, and keep the fastest for later calls. Takes
-        seconds to a minute; `loom tune` does the same from the command line."""
+        seconds to a minute; `loom tune` does the same from the command line. `nothing-kept` where LOOM_CACHE=off."""
         from threadloom.launch import tune_call
 
         self._again = None
@@ -160,8 +168,9 @@ class Kernel:
         exact: bool = False,
         **kwargs: object,
     ) -> object:
-        """Run the definition in NumPy: with the given tile sizes by axis (others whole), or random ones from a seed;
-        and in float64 throughout if `exact` (float results are then float64 arrays)."""
+        """Run the definition in NumPy on arguments as for a call, on the CPU (else `host-only`): with tile sizes by
+        axis (others whole), or random ones from the seed that `tiles` then is; and in float64 throughout if `exact`
+        (float results are then new float64 arrays)."""
         from threadloom.launch import random_tiles, run_interpreter
 
         call = self.bind(*args, **kwargs)
