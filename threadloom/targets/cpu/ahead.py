@@ -85,8 +85,8 @@ def loads(name: str, plan: KernelPlan) -> Iterator[Load]:
 
 
 def usual(plan: KernelPlan, form: Form) -> tuple[tuple[str, Ahead], ...]:
-    """What pays: packed operands, copies for all tiles and rows, one ahead into L2. Strips in place and accumulators are
-    near enough: fetching them cost attention 5 % and products of 1024 cubed as much (docs/tried.md)."""
+    """What pays: packed operands, copies for all tiles and rows, one ahead into L2. Strips in place and accumulators
+    are near enough: fetching them cost attention 5 % and products of 1024 cubed as much (docs/tried.md)."""
     found: dict[str, Ahead] = {}
     for step, stream in _steps(plan.body, None):
         if isinstance(step, Loops):
