@@ -125,8 +125,10 @@ def _input(plan: NvccPlan, path: str) -> None:
     elif path == "__cmake_determine_cuda":  # CMake's question where the toolkit is; the answer is what -v prints
         kind = "cu"
     else:
-        raise CompileError(BAD_OPTION, f"{path}: what kind of file is this?",
-                           try_="a name that ends in .cu .cpp .c .o .a or .so, or -x cu before it")  # fmt: skip
+        advice = "a name that ends in .cu .cpp .c .o .a or .so, or -x cu before it"
+        if suffix == ".py":
+            advice = "loom schedule, dump or run, which are for kernels in Python"
+        raise CompileError(BAD_OPTION, f"{path}: what kind of file is this?", try_=advice)
     plan.inputs.append((path, kind))
 
 

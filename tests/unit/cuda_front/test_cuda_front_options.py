@@ -69,3 +69,8 @@ def test_what_cannot_be_meant_is_an_error(line: str) -> None:
     with pytest.raises(CompileError) as caught:
         parse(line.split())
     assert caught.value.slug == "nvcc-option"
+
+
+def test_kernels_in_python_have_other_commands() -> None:
+    with pytest.raises(CompileError, match="loom schedule, dump or run"):
+        parse(["kernel.py"])
