@@ -52,10 +52,11 @@ def mask_registers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("mask_registers")
 @pytest.mark.parametrize(("n", "first"), [(14, 1), (16, 0), (20, -3), (0, 0), (5, 9), (9, 8)])
-def test_a_row_is_one_vector(n: int, first: int) -> None:
+@pytest.mark.parametrize(("width", "vectors"), [(16, 1), (8, 2)])
+def test_a_row_is_a_known_number_of_vectors(n: int, first: int, width: int, vectors: int) -> None:
     module = parse(KERNEL.format(most=16))
-    changed = VectorizeThreads(width=16).apply(module)
-    assert "<16 x double>" in print_module(changed)  # f64, too, in one piece
+    changed = VectorizeThreads(width=width).apply(module)
+    assert f"<{width} x double>" in print_module(changed)
     found = []
     for one in (module, changed):
         b, shared = np.full(64, -1, np.float32), np.full(int(n > first), 7, np.float32)  # may be empty
@@ -63,12 +64,12 @@ def test_a_row_is_one_vector(n: int, first: int) -> None:
         found.append(b)
     assert np.array_equal(*found)
     ends = [op.uppers[-1] for op in walk(changed.functions[0].body) if isinstance(op, Parallel)]
-    assert [str(getattr(end, "text", "")) for end in ends] == ["1", "1"]  # blocks, and vectors of a row
+    assert [str(getattr(end, "text", "")) for end in ends] == ["1", str(vectors)]  # blocks, and vectors of a row
 
 
 @pytest.mark.usefixtures("mask_registers")
 def test_longer_rows_are_loops_over_vectors() -> None:
-    assert "chunks" in print_module(VectorizeThreads(width=16).apply(parse(KERNEL.format(most=17))))
+    assert "chunks" in print_module(VectorizeThreads(width=8).apply(parse(KERNEL.format(most=17))))
 
 
 def test_without_mask_registers_there_are_loops(monkeypatch: pytest.MonkeyPatch) -> None:

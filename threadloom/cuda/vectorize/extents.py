@@ -1,4 +1,4 @@
-"""How many threads a loop has at most, where its ends are computed: `min(16, %n - %first) - max(0, %skip)` is 16."""
+"""Where the threads of a loop lie whose ends are computed: from `max(0, %skip)` to `min(16, %n)` is in 0 to 16."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from threadloom.par.ops import Int, Leaf, Operand, Parallel, Value
 _DEEPEST = 12  # definitions looked through
 
 
-def most_threads(op: Parallel, definitions: Mapping[str, Leaf]) -> int | None:
-    """Of the fastest dimension of `op`; None where nothing bounds them."""
+def threads_around(op: Parallel, definitions: Mapping[str, Leaf]) -> tuple[int, int] | None:
+    """Constant ends around those of the fastest dimension of `op`; None where nothing bounds them."""
     least, most = span(op.lowers[-1], definitions)[0], span(op.uppers[-1], definitions)[1]
-    return None if least is None or most is None else max(0, most - least)
+    return None if least is None or most is None else (least, most)
 
 
 def span(operand: Operand, definitions: Mapping[str, Leaf], depth: int = 0) -> tuple[int | None, int | None]:
