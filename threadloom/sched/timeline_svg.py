@@ -59,27 +59,15 @@ def render_svg(timeline: Timeline, width: int = 1100, whole: bool = False) -> st
     return _Drawing(timeline, timeline if whole else beginning(timeline), width).text()
 
 
-def render_svg_pair(above: Timeline, below: Timeline, width: int = 1100, whole: bool = False) -> str:
-    """Two timelines of one program, such as planned above measured, on the same scale of cycles."""
-    shown = [timeline if whole else beginning(timeline) for timeline in (above, below)]
-    end = max(timeline.end_cycles for timeline in shown)
-    drawings = [_Drawing(full, part, width, end) for full, part in zip((above, below), shown, strict=True)]
-    texts = [drawing.text() for drawing in drawings]
-    heights = [drawing.y + 10 for drawing in drawings]
-    second = texts[1].replace("<svg ", f'<svg y="{heights[0]:.0f}" ', 1)
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{sum(heights):.0f}" '
-    return f'{head}viewBox="0 0 {width} {sum(heights):.0f}">\n{texts[0]}{second}</svg>\n'
-
-
 def color_of(bar: Bar, inner: int) -> str:
     """Tasks of the innermost loop by iteration (of the grid, where there is no other), the rest in grey by tile."""
     return ITERATIONS[bar.instance % len(ITERATIONS)] if bar.loop == inner else OUTER[bar.instance % 2]
 
 
 class _Drawing:
-    def __init__(self, timeline: Timeline, shown: Timeline, width: int, end_cycles: float = 0.0):
+    def __init__(self, timeline: Timeline, shown: Timeline, width: int):
         self.full, self.shown, self.width = timeline, shown, width
-        self.end_cycles = end_cycles or shown.end_cycles
+        self.end_cycles = shown.end_cycles
         self.scale = (width - LEFT - RIGHT) / self.end_cycles if self.end_cycles else 0.0
         self.letters = task_letters(shown)
         self.inner = max((bar.loop for bar in timeline.bars), default=0)
