@@ -1,4 +1,5 @@
 // slow; A tile of 16 that is passed on as `thread_group`, in a part of the block: its barrier is the tile's, not the block's.
+// Tiles of tiles count within the larger tile, and parts of a coalesced group consist of its threads.
 #include <cooperative_groups.h>
 
 #include "check.h"
@@ -26,7 +27,30 @@ __global__ void turn_three_times(int* out) {
   out[threadIdx.x] = values[threadIdx.x % 16] + all.size() * 100 + all.thread_rank();
 }
 
+/* Tiles of 4 in a tile of 16, and the odd threads of a warp in fours. */
+__global__ void parts(int* out) {
+  auto large = cg::tiled_partition<16>(cg::this_thread_block());
+  auto small = cg::tiled_partition<4>(large);
+  int rank = small.meta_group_rank() + 10 * small.meta_group_size() + 100 * large.meta_group_rank() + 1000 * large.meta_group_size();
+  if (threadIdx.x % 2) {
+    cg::thread_group odd = cg::coalesced_threads();
+    cg::thread_group four = cg::tiled_partition(odd, 4);
+    rank += 10000 * (four.size() * 10 + four.thread_rank());
+  }
+  out[threadIdx.x] = rank;
+}
+static void check_parts(int threads) {
+  int* out = to_device(std::vector<int>(threads));
+  parts<<<1, threads>>>(out);
+  auto got = to_host(out, threads);
+  for (int i = 0; i < threads; ++i) {
+    int wanted = i / 4 % 4 + 10 * 4 + 100 * (i / 16) + 1000 * (threads / 16) + (i % 2 ? 10000 * (40 + i / 2 % 4) : 0);
+    EXPECT(got[i] == wanted, "part %d: %d for %d", i, got[i], wanted);
+  }
+}
+
 int main() {
+  check_parts(64);
   const int threads = 64;
   int* out = to_device(std::vector<int>(threads));
   turn_three_times<<<1, threads>>>(out);

@@ -49,8 +49,6 @@ class coalesced_group {
   __device__ unsigned size() const { return (unsigned)__popc(mask_); }
   __device__ unsigned num_threads() const { return size(); }
   __device__ unsigned thread_rank() const { return (unsigned)__popc(mask_ & ((1u << __loom_lane()) - 1u)); }
-  __device__ unsigned long long meta_group_rank() const { return 0; }
-  __device__ unsigned long long meta_group_size() const { return 1; }
   template <class T> __device__ T shfl(T v, unsigned rank) const { return __shfl_sync(mask_, v, lane_of(rank % size())); }
   template <class T> __device__ T shfl_up(T v, unsigned delta) const {
     unsigned rank = thread_rank();
@@ -79,8 +77,21 @@ class coalesced_group {
 };
 LOOM_DEVICE coalesced_group coalesced_threads() { return coalesced_group(__activemask()); }
 
+template <unsigned Size, class Parent = void, bool of_warps = (Size > 32)> class thread_block_tile;
+
+/* What a tile is a part of, in which its meta_group_rank() counts: a larger tile or the block. A parameter of type
+   `thread_block_tile<Size>` does not say which, and stands for a tile of the block. */
+template <class Parent> struct __loom_parent {
+  static __device__ unsigned thread_rank() { return __loom_block_rank(); }
+  static __device__ unsigned size() { return blockDim.x * blockDim.y * blockDim.z; }
+};
+template <unsigned Size, class Parent> struct __loom_parent<thread_block_tile<Size, Parent>> {
+  static __device__ unsigned thread_rank() { return __loom_block_rank() & (Size - 1); }
+  static __device__ unsigned size() { return Size; }
+};
+
 /* A tile of `Size` neighbouring threads of one warp. */
-template <unsigned Size, class Parent = void, bool of_warps = (Size > 32)> class thread_block_tile {
+template <unsigned Size, class Parent, bool of_warps> class thread_block_tile {
   static_assert((Size & (Size - 1)) == 0, "the threads of a tile are a power of two");
 
  public:
@@ -91,8 +102,8 @@ template <unsigned Size, class Parent = void, bool of_warps = (Size > 32)> class
   __device__ unsigned size() const { return Size; }
   __device__ unsigned num_threads() const { return Size; }
   __device__ unsigned thread_rank() const { return __loom_block_rank() & (Size - 1); }
-  __device__ unsigned meta_group_rank() const { return __loom_block_rank() / Size; }
-  __device__ unsigned meta_group_size() const { return (blockDim.x * blockDim.y * blockDim.z + Size - 1) / Size; }
+  __device__ unsigned meta_group_rank() const { return __loom_parent<Parent>::thread_rank() / Size; }
+  __device__ unsigned meta_group_size() const { return (__loom_parent<Parent>::size() + Size - 1) / Size; }
   template <class T> __device__ T shfl(T v, int rank) const { return __shfl_sync(__loom_mask(), v, rank, Size); }
   template <class T> __device__ T shfl_up(T v, unsigned delta) const { return __shfl_up_sync(__loom_mask(), v, delta, Size); }
   template <class T> __device__ T shfl_down(T v, unsigned delta) const { return __shfl_down_sync(__loom_mask(), v, delta, Size); }
@@ -127,8 +138,8 @@ template <unsigned Size, class Parent> class thread_block_tile<Size, Parent, tru
   __device__ unsigned size() const { return Size; }
   __device__ unsigned num_threads() const { return Size; }
   __device__ unsigned thread_rank() const { return __loom_block_rank() & (Size - 1); }
-  __device__ unsigned meta_group_rank() const { return __loom_block_rank() / Size; }
-  __device__ unsigned meta_group_size() const { return (blockDim.x * blockDim.y * blockDim.z + Size - 1) / Size; }
+  __device__ unsigned meta_group_rank() const { return __loom_parent<Parent>::thread_rank() / Size; }
+  __device__ unsigned meta_group_size() const { return (__loom_parent<Parent>::size() + Size - 1) / Size; }
   template <class T> __device__ T shfl(T v, unsigned rank) const {
     T* mine = __loom_slots<T>();
     mine[thread_rank()] = v;
@@ -156,7 +167,7 @@ template <unsigned Size, class Parent> class thread_block_tile<Size, Parent, tru
  private:
   template <class T> __device__ T* __loom_slots() const {
     __shared__ __attribute__((aligned(16))) char slots[1024 * sizeof(T)];
-    return (T*)slots + meta_group_rank() * Size;
+    return (T*)slots + (__loom_block_rank() & ~(Size - 1));
   }
 };
 template <unsigned Size, class Parent> LOOM_DEVICE thread_block_tile<Size, Parent> tiled_partition(const Parent&) { return {}; }
@@ -193,11 +204,15 @@ class thread_group {
   __device__ unsigned size() const { return block_ ? thread_block().size() : (unsigned)__popc((unsigned)mask_); }
   __device__ unsigned num_threads() const { return size(); }
   __device__ unsigned thread_rank() const { return block_ ? __loom_block_rank() : coalesced_group((unsigned)mask_).thread_rank(); }
+  __device__ thread_group __loom_tile(unsigned size) const {
+    if (block_) return thread_group(tiled_partition(thread_block(), size));
+    return thread_group(tiled_partition(coalesced_group((unsigned)mask_), size));
+  }
 
  private:
   unsigned long long mask_, block_;  /* a word each: passed by value they stay apart */
 };
-LOOM_DEVICE thread_group tiled_partition(const thread_group&, unsigned size) { return thread_group(tiled_partition(thread_block(), size)); }
+LOOM_DEVICE thread_group tiled_partition(const thread_group& parent, unsigned size) { return parent.__loom_tile(size); }
 
 template <class Group> LOOM_DEVICE void sync(const Group& group) { group.sync(); }
 template <class Group> LOOM_DEVICE unsigned thread_rank(const Group& group) { return group.thread_rank(); }
