@@ -118,7 +118,7 @@ class _Run:
             print(line(one), flush=True)
 
     def _scaling(self, until: float) -> None:
-        build_pairs(self.args.path.resolve(), self.scratch, self.args.only, self.args.jobs)
+        build_pairs(self.args.path.resolve(), self.scratch, self.args.only, self.args.jobs, inputs=False)
         if self.args.rounds:
             _time_scaling(self.args, self.pairs, self.scratch, self.record, until - time.monotonic())
             self.save()

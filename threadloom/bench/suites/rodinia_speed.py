@@ -107,9 +107,9 @@ def chosen(only: str) -> list[Pair]:
     return [pair for pair in PAIRS if pair.name in names]
 
 
-def build_pairs(checkout: Path, scratch: Path, only: str = "", jobs: int = 1) -> dict[str, str]:
-    """Build both sides of the pairs in `scratch`, `jobs` pairs at a time; name -> commit that built it, of all that
-    were ever built there. What this version built there is kept."""
+def build_pairs(checkout: Path, scratch: Path, only: str = "", jobs: int = 1, inputs: bool = True) -> dict[str, str]:
+    """Build both sides of the pairs in `scratch`, `jobs` pairs at a time, with the inputs of the pinned problems; name
+    -> commit that built it, of all that were ever built there. What this version built there is kept."""
     scratch.mkdir(parents=True, exist_ok=True)
     observer = scratch / _OBSERVER.with_suffix(".so").name
     if not observer.exists():
@@ -118,7 +118,7 @@ def build_pairs(checkout: Path, scratch: Path, only: str = "", jobs: int = 1) ->
     known = builds(scratch)
     missing = [pair for pair in chosen(only) if not _is_built(known.get(pair.name), commit)]
     for pair in missing:  # pairs share folders and inputs
-        rodinia_data.provide(scratch / "data", checkout / "data", pair.inputs)
+        rodinia_data.provide(scratch / "data", checkout / "data", pair.inputs if inputs else ())
         _copy(checkout / "cuda", pair.cuda, scratch / "cuda")
         for name in compilers:
             _copy(checkout / "openmp", pair.openmp, scratch / f"openmp-{name}")
