@@ -132,11 +132,11 @@ def largest_extents(roles: list[AxisRole], device: Device) -> dict[str, int]:
 
 def partitions(
     graph: TaskGraph, whole: dict[str, int], device: Device, smallest: bool = False, walk: AxisTile | None = None,
-    cut: Cut | None = None,
+    cut: Cut | None = None, most: int = MOST_EXTENTS,
 ) -> Iterator[Partition]:
     """All partitions worth a look, in no particular order; with `smallest`, those with the smallest tiles that the
     units take, for kernels of which nothing else fits; `walk`: the axis that the graph walks; `cut`: the reduction that
-    it does in parts."""
+    it does in parts; `most`: combinations of extents."""
     roles = axis_roles(graph, whole)
     order = tuple(a.axis.name for a in graph.loops[0].axes)
     if cut is not None:
@@ -148,7 +148,7 @@ def partitions(
             [s for s in sizes if cut.granule % s == 0] or sizes if role.axis == cut.axis else sizes
             for role, sizes in zip(roles, options, strict=True)
         ]
-    most = MOST_EXTENTS if walk is None and cut is None else MOST_WALKED
+    most = most if walk is None and cut is None else min(most, MOST_WALKED)
     while math.prod(map(len, options)) > most:  # coarser along the axis with the most choices
         longest = max(range(len(options)), key=lambda i: len(options[i]))
         options[longest] = options[longest][::2]

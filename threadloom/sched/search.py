@@ -43,7 +43,7 @@ from threadloom.sched.fold_multiple import fold_multiple
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.own_indices import own_indices
-from threadloom.sched.partition import Cut, partitions
+from threadloom.sched.partition import MOST_EXTENTS, Cut, partitions
 from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
 from threadloom.sched.placement import copy_engine
@@ -67,6 +67,7 @@ WORTH_SPLITTING = 1.1  # gain by the model; measured on two cores: one of 1.07 b
 WORTH_CLUSTERING = 1.1  # likewise; measured on an H200: pairs of blocks take 0.99 to 1.08 of the time
 WORTH_VARYING = 1.02  # what beginning ahead, and going backwards, cost attention on an H200 (most pairs of tiles)
 MOST_CLUSTERED = 24  # candidates with the best bounds that are also bounded as clusters
+MOST_BOUNDED = 20_000  # sTasks of all partitions that are bounded: a few seconds of CPU time
 MOST_SCHEDULED = 16  # partitions given to the scheduler, best bound first
 MOST_AHEAD = 2  # of the best plans, that are also offered with tiles begun ahead
 MOST_WORK = 30_000  # what they may cost together (`Candidate.work`): about a second of CPU time
@@ -361,18 +362,28 @@ def _bounded(
 ) -> tuple[list[Candidate], list[Rejected], int]:
     fitting: list[Candidate] = []
     rejected: list[Rejected] = []
-    total = 0
-    for context in contexts:
-        what = context.graph, context.whole, context.device
-        cut = None if context.parts is None else Cut(context.parts.axis, context.parts.count, context.parts.granule)
-        for partition in [only] if only else partitions(*what, smallest, context.walk, cut):
-            total += 1
-            made = prepare(partition, context)
-            if isinstance(made, Rejected):
-                rejected.append(made)
-            else:
-                fitting.append(made)
-    return fitting, rejected, total
+    chosen = [(c, only) for c in contexts] if only else _worth_bounding(contexts, smallest)
+    for context, partition in chosen:
+        made = prepare(partition, context)
+        if isinstance(made, Rejected):
+            rejected.append(made)
+        else:
+            fitting.append(made)
+    return fitting, rejected, len(chosen)
+
+
+def _worth_bounding(contexts: list[Context], smallest: bool) -> list[tuple[Context, Partition]]:
+    """The partitions of each context; of kernels with very many sTasks and choices each second extent, or fewer."""
+    most = MOST_EXTENTS
+    while True:
+        found = []
+        for c in contexts:
+            cut = None if c.parts is None else Cut(c.parts.axis, c.parts.count, c.parts.granule)
+            made = partitions(c.graph, c.whole, c.device, smallest, c.walk, cut, most)
+            found += [(c, partition) for partition in made]
+        if most < 2 or sum(len(c.graph.tasks) for c, _ in found) <= MOST_BOUNDED:
+            return found
+        most //= 2
 
 
 def _clustered(fitting: list[Candidate]) -> Iterator[Candidate | Rejected]:

@@ -45,3 +45,11 @@ def test_the_bound_on_work_ends_the_search_and_says_so(monkeypatch: pytest.Monke
     assert short.counts.scheduled <= search.LEAST_SCHEDULED < whole.counts.scheduled
     assert short.reasons["work-limit"] > whole.reasons.get("work-limit", 0)
     assert plan(kernel, DIMS, "cpu", most=1).counts.scheduled == 1
+
+
+def test_kernels_of_very_many_stasks_get_fewer_tiles(monkeypatch: pytest.MonkeyPatch):
+    kernel = matmul.tile(T=tl.f32, act=tl.relu)
+    whole = plan(kernel, DIMS, "h100", splits=False)
+    monkeypatch.setattr(search, "MOST_BOUNDED", 7 * whole.counts.partitions // 4)
+    fewer = plan(kernel, DIMS, "h100", splits=False)
+    assert whole.counts.partitions // 16 < fewer.counts.partitions < whole.counts.partitions
