@@ -82,14 +82,15 @@ int pieces_of_share(const void* context, int workers) {
 
 class Pieces {
  public:
-  void open(int workers) { taken_ = std::vector<Taken>((size_t)workers); }
-  void begin(int each) {
+  void begin(int each, int workers) {
     each_ = each;
+    if (each == 1) return;
+    if (taken_.size() != (size_t)workers) taken_ = std::vector<Taken>((size_t)workers);
     for (Taken& one : taken_) one.pieces.store(0, std::memory_order_relaxed);
   }
   void work(void (*work)(void*), void* context, int worker) {
-    int workers = (int)taken_.size();
     if (each_ == 1) return work(context);
+    int workers = (int)taken_.size();
     for (int other = 0; other < workers; ++other) {
       int owner = (worker + other) % workers;
       Taken& taken = taken_[(size_t)owner];
@@ -120,35 +121,29 @@ class Team {
 
   void open(int workers) {
     done_ = std::vector<Count>((size_t)workers);
-    for (Slot& slot : slots_) slot.pieces.open(workers);
     workers_.store(workers, std::memory_order_release);
   }
   void run(void (*work)(void*), const void* context) {
-    long number = published_.load(std::memory_order_relaxed);
-    wait_for(number - slot_count + 1);  // the slot's last region is done
-    Slot& slot = slots_[number % slot_count];
-    size_t lines = (context_bytes(context) + sizeof(Line) - 1) / sizeof(Line);
-    if (slot.context.size() < lines) slot.context = std::vector<Line>(lines);
-    memcpy(slot.context.data(), context, context_bytes(context));
-    slot.work = work;
-    slot.pieces.begin(in_order_ ? 1 : pieces_of_share(context, this->workers()));
-    published_.store(number + 1, std::memory_order_release);
-    slot.pieces.work(work, slot.context.data(), 0);
-    done_[0].regions.store(number + 1, std::memory_order_release);
+    Slot& slot = next_slot();
+    void* kept = slot.keep(context, context_bytes(context));
+    slot.pieces.begin(in_order_ ? 1 : pieces_of_share(context, workers()), workers());
+    publish(slot, work);
+    slot.pieces.work(work, kept, 0);
+    done_[0].regions.store(published_, std::memory_order_release);
   }
-  void join() { wait_for(published_.load(std::memory_order_relaxed)); }
+  void join() { wait_for(published_); }
   void close() {
     join();
-    closed_.store(true, std::memory_order_release);
+    publish(next_slot(), nullptr);
   }
   void serve(int worker) {
     wait_until([this] { return workers_.load(std::memory_order_acquire) != 0; });
-    for (long next = 0;; ++next) {
-      wait_until([&] { return published_.load(std::memory_order_acquire) > next || closed_.load(std::memory_order_acquire); });
-      if (published_.load(std::memory_order_acquire) <= next) return;
+    for (long next = 1;; ++next) {
       Slot& slot = slots_[next % slot_count];
-      slot.pieces.work(slot.work, slot.context.data(), worker);
-      done_[(size_t)worker].regions.store(next + 1, std::memory_order_release);
+      wait_until([&] { return slot.number.load(std::memory_order_acquire) == next; });
+      if (!slot.work) return;
+      slot.pieces.work(slot.work, slot.context, worker);
+      done_[(size_t)worker].regions.store(next, std::memory_order_release);
     }
   }
   void keep_order(bool wanted) { in_order_ = wanted; }
@@ -163,19 +158,37 @@ class Team {
     Count() = default;
     Count(const Count&) {}
   };
-  struct Slot {
-    void (*work)(void*) = nullptr;
-    std::vector<Line> context;
+  // Workers look at the number, so that the line which tells them to begin is the one that tells what with.
+  struct alignas(64) Slot {
+    std::atomic<long> number{0};  // of the region, from 1 on
+    void (*work)(void*) = nullptr;  // null: there is no more
+    void* context = nullptr;
     Pieces pieces;
+    Line small[4];
+    std::vector<Line> large;
+
+    void* keep(const void* given, size_t bytes) {
+      if (bytes > sizeof small && large.size() * sizeof(Line) < bytes) large = std::vector<Line>(bytes / sizeof(Line) + 1);
+      context = bytes > sizeof small ? large.data() : small;
+      return memcpy(context, given, bytes);
+    }
   };
   static constexpr long slot_count = 32;
   Slot slots_[slot_count];
   std::vector<Count> done_;
-  alignas(64) std::atomic<long> published_{0};
-  std::atomic<bool> closed_{false};
   std::atomic<int> workers_{0};
+  long published_ = 0;
   bool in_order_ = false;  // the next regions: each worker runs its own share, one region after the other
 
+  Slot& next_slot() {
+    ++published_;
+    wait_for(published_ - slot_count);  // the slot's last region is done
+    return slots_[published_ % slot_count];
+  }
+  void publish(Slot& slot, void (*work)(void*)) {
+    slot.work = work;
+    slot.number.store(published_, std::memory_order_release);
+  }
   void wait_for(long regions) {
     for (Count& count : done_) wait_until([&] { return count.regions.load(std::memory_order_acquire) >= regions; });
   }
@@ -240,8 +253,7 @@ void __loom_parallel(void (*work)(void*), void* context, unsigned threads, unsig
   int each = pieces_of_share(context, (int)threads);
   if (each == 1) return __loom_fork(work, context, threads, flags);
   Forked forked{work, context, {}};
-  forked.pieces.open((int)threads);
-  forked.pieces.begin(each);
+  forked.pieces.begin(each, (int)threads);
   __loom_fork(run_forked, &forked, threads, flags);
 }
 int __loom_thread_num() { return piece.count ? piece.number : loom::helps() ? 0 : openmp().thread_num(); }
