@@ -108,7 +108,7 @@ def _multiple(uses: _Uses, stream: Stream, at: int, rows: Axis) -> Multiple | No
     """What is added to result `at` of `stream`, if it is a multiple of its product's operand at the rows `rows`."""
     result, column = stream.results[at], stream.axes[0].axis
     add = uses.readers.get(result.name, [None])[0]
-    product = _product(uses, stream, at)
+    product = _product(uses, stream, at, rows.name)
     if product is None or not _covers(uses, stream, rows) or add not in uses.grid.body.ops or not uses.once(result):
         return None
     joins, operand = product
@@ -128,9 +128,10 @@ def _multiple(uses: _Uses, stream: Stream, at: int, rows: Axis) -> Multiple | No
     return None
 
 
-def _product(uses: _Uses, stream: Stream, at: int) -> tuple[Value, Load] | None:
-    """Of the product that `stream` adds to what it carries at `at`: the f32 value that its computed operand is rounded
-    from (within a mask that leaves the diagonal alone), and the load of the other one."""
+def _product(uses: _Uses, stream: Stream, at: int, rows: str) -> tuple[Value, Load] | None:
+    """Of the product that `stream` adds to what it carries at `at`: the f32 value along `rows` and the loop's axis that
+    its computed operand is rounded from (within a mask that leaves the diagonal alone), and the load of the other
+    one."""
     column = stream.axes[0].axis.name
     dot = uses.maker(_other(uses.maker(stream.body.ops[-1].values[at]), stream.args[at]))
     if not isinstance(dot, Dot) or dot.over != (column,):
@@ -139,21 +140,23 @@ def _product(uses: _Uses, stream: Stream, at: int) -> tuple[Value, Load] | None:
         cast, load = uses.maker(a), uses.maker(b)
         here = cast in stream.body.ops and load in stream.body.ops and uses.once(a)
         if here and isinstance(cast, Cast) and isinstance(load, Load) and cast.arg.type.dtype == f32:
-            joins = _within_mask(uses, cast.arg, column)
-            if uses.once(cast.arg) and uses.once(joins) and isinstance(uses.maker(joins), Map):
+            joins = _within_mask(uses, cast.arg, {column, rows})
+            whole = set(joins.type.axes) == {column, rows}
+            if whole and uses.once(cast.arg) and uses.once(joins) and isinstance(uses.maker(joins), Map):
                 return joins, load
     return None
 
 
-def _within_mask(uses: _Uses, value: Value, column: str) -> Value:
-    """What `value` masks, where its mask is `column <= row`, which leaves the diagonal alone; else `value`."""
+def _within_mask(uses: _Uses, value: Value, axes: set[str]) -> Value:
+    """What `value` masks, where it has both `axes` and the mask is that one's position is not beyond the other's, which
+    leaves the diagonal alone; else `value`."""
     mask = uses.maker(value)
     test = uses.maker(mask.args[0]) if isinstance(mask, Map) and mask.fn == "where" else None
-    if not isinstance(test, Map) or test.fn not in ("le", "ge") or not mask.args[1].type.axes:
+    if not isinstance(test, Map) or test.fn not in ("le", "ge") or set(mask.args[1].type.axes) != axes:
         return value
     sides = [uses.maker(v) for v in test.args]
     positions = all(isinstance(side, Index) for side in sides)
-    return mask.args[1] if positions and column in {side.axis for side in sides} else value
+    return mask.args[1] if positions and {side.axis for side in sides} == axes else value
 
 
 def _covers(uses: _Uses, stream: Stream, rows: Axis) -> bool:

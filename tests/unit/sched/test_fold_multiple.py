@@ -33,6 +33,10 @@ def banded(
                 weights = tl.where(k <= m, weights, 0.0)
             if mask == "lt":
                 weights = tl.where(k < m, weights, 0.0)
+            if mask == "ge":
+                weights = tl.where(k >= m, weights, 0.0)
+            if mask == "vector":  # what is masked has no rows
+                weights = tl.where(k <= m, tl.exp(a[k]), 0.0)
             acc += tl.dot(tl.cast(weights, tl.f16), x[k, p])
         if term == "x":
             out[m, p] = acc + x[m, p] * s[0]
@@ -57,7 +61,7 @@ def loads_of(kernel: Kernel, tensor: str) -> int:
 
 
 @pytest.mark.parametrize("until", ["tile", "end"])
-@pytest.mark.parametrize("mask", ["le", "lt", "none"])
+@pytest.mark.parametrize("mask", ["le", "lt", "ge", "vector", "none"])
 def test_the_rows_are_loaded_once_and_the_result_is_the_same(mask: str, until: str):
     call = banded.bind(**arguments(), mask=mask, until=until)
     folded = fold_multiple(call.kernel)
