@@ -85,7 +85,7 @@ A100 = Device(
         ),
     ),
     memories=(
-        Memory("smem", Figure(163 * 1024, AMPERE), granule_bytes=128),
+        Memory("smem", Figure(163 * 1024, AMPERE), granule_bytes=128, bytes_per_cycle=Figure(128.0, ASSUMED)),
         Memory("reg", Figure(255 * 1024, "255 registers of 256 threads"), per="role"),
     ),
     dram_bytes_per_s=Figure(2.039e12, "NVIDIA A100 80GB data sheet"),

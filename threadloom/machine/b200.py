@@ -48,7 +48,7 @@ B200 = Device(
         h200.LSU,
     ),
     memories=(
-        Memory("smem", Figure(227 * 1024, PUBLIC), granule_bytes=1024),
+        Memory("smem", Figure(227 * 1024, PUBLIC), granule_bytes=1024, bytes_per_cycle=Figure(128.0, ASSUMED)),
         Memory("reg", Figure(240 * 512, ASSUMED), per="role"),
         Memory("tmem", Figure(256 * 1024, PUBLIC)),
     ),

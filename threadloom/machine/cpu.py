@@ -16,22 +16,27 @@ from pathlib import Path
 from threadloom.machine.model import SEU, Completion, Device, Figure, Memory, Rate
 from threadloom.task.ops import Method
 
+L1_RATE = Figure(96.0, "assumed: two vectors a cycle, typical of current server cores")
+L2_RATE = Figure(32.0, "assumed: half a line a cycle, typical of current server cores")
+L3_RATE = Figure(8.0, "assumed: one core reading in order")
+L3_RATE_ZEN3 = Figure(12.0, "measured: half of what one core reads in order")
+
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """Figures of one micro-architecture: FMA ports, FMA latency, loads a cycle, what L3 delivers."""
+    """Figures of one micro-architecture: FMA ports, FMA latency, loads a cycle, what L3 delivers to one core."""
 
     fma_ports: int
     fma_latency_cycles: int
     loads_per_cycle: int
     source: str
-    l3_bytes_per_cycle: int = 8  # one core reading in order; assumed where not measured
+    l3_rate: Figure = L3_RATE
 
 
 # (vendor, family, first model, last model) -> figures; anything else gets DEFAULT (10 accumulators keep it busy).
 CORES: tuple[tuple[str, int, int, int, Core], ...] = (
     ("AuthenticAMD", 23, 0x31, 0xFF, Core(2, 5, 2, "Zen 2 guide; measured: 12 accumulators reach the peak")),
-    ("AuthenticAMD", 25, 0x00, 0x0F, Core(2, 4, 3, "Zen 3 guide; L3: half of what one core reads in order", 12)),
+    ("AuthenticAMD", 25, 0x00, 0x0F, Core(2, 4, 3, "Zen 3 guide", L3_RATE_ZEN3)),
     ("AuthenticAMD", 25, 0x10, 0xFF, Core(2, 4, 2, "Zen 4 optimisation guide")),
     ("AuthenticAMD", 26, 0x00, 0xFF, Core(2, 4, 2, "Zen 5 optimisation guide")),
     ("GenuineIntel", 6, 0x55, 0x55, Core(2, 4, 2, "Skylake-SP: Intel optimisation manual")),
@@ -109,9 +114,9 @@ def build(facts: CpuFacts) -> Device:
         clock_ghz=Figure(facts.ghz, facts.source),
         seus=(_vector_unit(facts, core), _load_unit(facts), *matrix),
         memories=(
-            Memory("l1", Figure(facts.l1_bytes, facts.source), granule_bytes=64),
-            Memory("l2", Figure(facts.l2_bytes, facts.source), granule_bytes=64),
-            Memory("l3", Figure(facts.l3_bytes, facts.source), granule_bytes=64),
+            Memory("l1", Figure(facts.l1_bytes, facts.source), granule_bytes=64, bytes_per_cycle=L1_RATE),
+            Memory("l2", Figure(facts.l2_bytes, facts.source), granule_bytes=64, bytes_per_cycle=L2_RATE),
+            Memory("l3", Figure(facts.l3_bytes, facts.source), granule_bytes=64, bytes_per_cycle=core.l3_rate),
             Memory("reg", Figure(facts.vector_registers * facts.vector_bytes, facts.source), per="role"),
         ),
         dram_bytes_per_s=Figure(min(copy_per_core * facts.cores, 200e9), "assumed: 12 or 19 GB/s a core, 200 in all"),
@@ -128,7 +133,6 @@ def build(facts: CpuFacts) -> Device:
             ("accumulator_space", "l2"),
             ("exp_on_fma_ports", True),
             ("tile_cycles", 600),  # assumed: entering one tile
-            ("l3_bytes_per_cycle", core.l3_bytes_per_cycle),
             ("core_spread", 0.4),  # of a tile, by which cores end one after the other; measured in a VM
         ),
     )

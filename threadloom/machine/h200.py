@@ -103,7 +103,7 @@ LSU = SEU(
 )
 
 MEMORIES = (
-    Memory("smem", Figure(227 * 1024, HOPPER), granule_bytes=1024),
+    Memory("smem", Figure(227 * 1024, HOPPER), granule_bytes=1024, bytes_per_cycle=Figure(128.0, MICRO)),
     Memory("reg", Figure(240 * 512, "240 registers of 128 threads, measured: setmaxnreg without spills"), per="role"),
 )
 

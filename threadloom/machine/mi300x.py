@@ -88,7 +88,7 @@ MI300X = Device(
         ),
     ),
     memories=(
-        Memory("smem", Figure(64 * 1024, CDNA3), granule_bytes=128),
+        Memory("smem", Figure(64 * 1024, CDNA3), granule_bytes=128, bytes_per_cycle=Figure(128.0, ASSUMED)),
         Memory("reg", Figure(384 * 1024, "of 512 KiB, a quarter kept free"), per="role"),
     ),
     dram_bytes_per_s=Figure(5.3e12, CDNA3),

@@ -62,12 +62,14 @@ class SEU:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """An on-chip memory of one EU (`per` "eu") or of one role ("role": registers)."""
+    """An on-chip memory of one EU (`per` "eu") or of one role ("role": registers). `bytes_per_cycle`: what the EU reads
+    from a buffer there; None where units never wait for it."""
 
     name: str
     capacity_bytes: Figure
     per: str = "eu"
     granule_bytes: int = 1
+    bytes_per_cycle: Figure | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,8 @@ def _block_cycles(device: Device, seu: SEU, work: Work) -> float:
     per_block = 1.5 * rows * int(device.fact("register_vectors", 1)) + 12.0
     panel_bytes = 4 * work.depth * columns
     if panel_bytes > PANEL_SHARE_OF_L1 * device.memory("l1").capacity_bytes.value:
-        per_block += 0.25 * panel_bytes / MEMORY_RATES["l2"]  # every strip of rows reads the panel from L2 again
+        # every strip of rows reads the panel from L2 again
+        per_block += 0.25 * panel_bytes / device.memory("l2").bytes_per_cycle.value
     return blocks * per_block
 
 
@@ -283,17 +284,8 @@ PANEL_SHARE_OF_L1 = 0.5
 
 def _memory_cycles(device: Device, traits: Traits) -> float:
     """Time to move the buffers' bytes, per memory; a CPU's outer levels deliver a fraction of L1's bytes a cycle."""
-    cycles = 0.0
-    for space, count in traits.memory_bytes:
-        rate = float(device.fact(f"{space}_bytes_per_cycle", 0) or MEMORY_RATES.get(space, 0)) or None
-        if rate is not None:
-            cycles += count / rate
-    return cycles
-
-
-# Bytes a cycle that a core or SM reads from a buffer in the memory: smem measured on H200; l1/l2/l3 assumed, typical of
-# current server cores (two vectors from L1, half a line from L2), where the device has no figure of its own.
-MEMORY_RATES = {"smem": 128.0, "l1": 96.0, "l2": 32.0, "l3": 8.0}
+    rates = {memory.name: memory.bytes_per_cycle for memory in device.memories}
+    return sum(count / rate.value for space, count in traits.memory_bytes if (rate := rates.get(space)) is not None)
 
 
 def _vector_cycles(device: Device, seu: SEU, work: Work, traits: Traits) -> Cycles:

@@ -95,6 +95,7 @@ def test_every_figure_of_a_model_has_a_source():
         machine = device(name)
         figures = [machine.clock_ghz, machine.dram_bytes_per_s]
         figures += [m.capacity_bytes for m in machine.memories]
+        figures += [m.bytes_per_cycle for m in machine.memories if m.bytes_per_cycle is not None]
         for seu in machine.seus:
             figures += [seu.latency_cycles, seu.issue_cycles, *(r.per_cycle for r in seu.rates)]
         assert all(f.source.strip() for f in figures), name
