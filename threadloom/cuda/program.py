@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from threadloom import env
 from threadloom.cuda.arguments import Signature
+from threadloom.cuda.identity import code_generator
 from threadloom.cuda.kernel import LAUNCHED
 from threadloom.errors import CompileError, slug
 
@@ -389,24 +390,11 @@ def _digest(path: str) -> str:
 # ---------------------------------------------------------------- the disk
 
 
-@lru_cache(maxsize=1)
-def _own_version() -> str:
-    """A digest of the compiler itself: every file that takes part."""
-    digest = hashlib.sha256()
-    package = Path(__file__).parent
-    for folder in (package, package.parent / "par", package.parent / "targets" / "cpu"):
-        for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".h", ".def", ".cpp"):
-                stat = path.stat()
-                digest.update(f"{path}{stat.st_mtime_ns}{stat.st_size}".encode())
-    return digest.hexdigest()
-
-
 def _cache_path(content: str, folder: str, options: tuple[str, ...], names: tuple[str, ...]) -> Path | None:
     base = env.cache_folder()
     if base is None:
         return None
-    key = hashlib.sha256(repr((content, folder, options, names, _own_version())).encode()).hexdigest()[:32]
+    key = hashlib.sha256(repr((content, folder, options, names, code_generator())).encode()).hexdigest()[:32]
     return base / "cuda-programs" / f"{key}.json"
 
 

@@ -22,6 +22,7 @@ from threadloom.cuda.build import source_options
 from threadloom.cuda.compile_unit import UnitOptions, compile_unit
 from threadloom.cuda.front import HEADERS as CUDA_HEADERS
 from threadloom.cuda.front import change_user_text, source_error
+from threadloom.cuda.identity import code_generator
 from threadloom.cuda.nvcc_options import NO_INPUT, parse
 from threadloom.errors import CompileError, slug
 from threadloom.torch.on_cpu import on_cpu
@@ -179,14 +180,11 @@ def _key(made: _Extension) -> str:
     """Over flags, sources, what the sources include of the user's, PyTorch, our compiler and its headers."""
     import torch
 
-    digest = hashlib.sha256(repr((made, torch.__version__, sys.version, runtime_library.folder().name)).encode())
+    versions = (torch.__version__, sys.version, runtime_library.folder().name, code_generator())
+    digest = hashlib.sha256(repr((made, versions)).encode())
     for path in [*made.sources, *_own_includes(made)]:
         digest.update(path.encode() + b"\0")
         digest.update(Path(path).read_bytes() if Path(path).is_file() else b"")
-    package = Path(__file__).parent.parent
-    for folder in (package / "cuda", package / "par", package / "targets" / "cpu", HEADERS):
-        for path in sorted(one for one in folder.rglob("*") if one.suffix in (".py", ".h", ".cuh")):
-            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
