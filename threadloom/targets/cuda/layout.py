@@ -200,7 +200,7 @@ def register_index(layout: Layout, of: Layout, index: str) -> str:
     """
     if of.registers == 1:
         return "0"
-    source, target = list(layout.of(Source.REGISTER)), list(of.of(Source.REGISTER))
+    source, target = ([d for d in one.of(Source.REGISTER) if d.size > 1] for one in (layout, of))
     if source == target:
         return index
     terms, place, multiple = [], 1, 1
