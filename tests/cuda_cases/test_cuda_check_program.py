@@ -67,6 +67,42 @@ def test_the_other_programs_are_clean(case: str, capsys: pytest.CaptureFixture[s
     assert "out-of-bounds" not in shown and "uninitialised" not in shown
 
 
+COPIES = """
+__global__ void good(int *out, const int *in, int n) { memcpy(out + threadIdx.x * n, in + threadIdx.x * n, n * 4); }
+__global__ void twice(int *out, const int *in, int n) { memmove(out + threadIdx.x, in, n * 4); }
+__global__ void far(int *out, const int *in, int n) { memcpy(out + threadIdx.x * n, in, n * 4); }
+__global__ void own(int *out, const int *in, int n) {
+  int row[16];
+  memset(row, threadIdx.x, n * 4);
+  out[threadIdx.x] = row[threadIdx.x];
+}
+__global__ void unset(int *out, const int *in, int n) {
+  __shared__ int tile[32];
+  memcpy(out + threadIdx.x * n, tile + threadIdx.x * n, n * 4);
+}
+int main(int argc, char **argv) {
+  int *a, *b, n = atoi(argv[2]);
+  cudaMalloc(&a, 128), cudaMalloc(&b, 128), cudaMemset(b, 1, 128);
+  void (*kernels[])(int *, const int *, int) = {good, twice, far, own, unset};
+  kernels[atoi(argv[1])]<<<1, 8>>>(a, b, n);
+  return argv[1][0] == '0' && n == 4 ? memcmp(a, b, 128) : cudaDeviceSynchronize();
+}
+"""
+
+
+def test_copies_are_watched_whatever_their_size(tmp_path: Path) -> None:
+    (tmp_path / "copies.cu").write_text(COPIES)
+    built = check.build_checked([str(tmp_path / "copies.cu")], tmp_path / "copies")
+    clean, race, bounds, unset = [], ["race"], ["out-of-bounds"], ["uninitialised"]
+    wanted = {(0, 4): clean, (0, 0): clean, (1, 0): clean, (1, 2): race, (2, 4): clean, (2, 5): bounds, (3, 16): clean,
+              (3, 17): bounds, (3, 99999): bounds, (4, 1): unset}  # fmt: skip
+    for (kernel, n), kinds in wanted.items():
+        built.with_suffix(".findings").unlink(missing_ok=True)
+        status, findings = check.run_checked(built, [str(kernel), str(n)])
+        assert sorted({one["kind"] for one in findings}) == kinds, (kernel, n)
+        assert status == 0
+
+
 LOCKED = """
 __device__ int lock = 1;
 __global__ void take() {

@@ -8,6 +8,7 @@
 | float to integer, too big  | saturates, NaN gives 0 | poison               | -fno-strict-float-cast-overflow      |
 | ... to 8 or 16 bits        | of 32, lowest bits     | as above, to 8 or 16 | to 32 bits, then truncation          |
 | a * b + c                  | one rounding           | as the flags say     | -ffp-contract=fast-honor-pragmas     |
+| memcpy, memmove, memset    | an instruction         | a library's function | LLVM's intrinsics                    |
 
 Must run before any LLVM pass: the first constant folding already exploits poison. Works on text, line by line, because
 clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The rows with a flag of
@@ -34,12 +35,49 @@ _NARROW = re.compile(
     r"(?P<float>f\d+)\((?P<operand>[^)]*)\)(?P<attributes> #\d+)?(?P<rest>.*)$",
     re.MULTILINE,
 )
+_PLACE = rf"(?:{_NAME}|@[-\w$.]+)"
+_COPY = re.compile(
+    rf"^  (?P<name>{_NAME}) = (?:tail )?call ptr @(?P<op>memcpy|memmove|memset)\(ptr (?:noundef )?(?P<to>{_PLACE}), "
+    rf"(?P<kind>ptr|i32) (?:noundef )?(?P<what>{_PLACE}|-?\d+), i64 (?:noundef )?(?P<bytes>{_NAME}|\d+)\)(?: #\d+)?"
+    r"(?P<rest>.*)$",
+    re.MULTILINE,
+)
 _TYPES = {"f16": "half", "f32": "float", "f64": "double"}
 
 
 def restore(device_ir: str) -> str:
-    """`device_ir` with the device's meaning of shifts, integer division and narrow conversions made explicit."""
-    return _narrow_conversions(_DIVIDE.sub(_division, _SHIFT.sub(_shift, device_ir)))
+    """`device_ir` with the device's meaning of shifts, division, narrow conversions and copies made explicit."""
+    return _copies(_narrow_conversions(_DIVIDE.sub(_division, _SHIFT.sub(_shift, device_ir))))
+
+
+def _copies(device_ir: str) -> str:
+    """Calls of the library's functions, which passes and `loom check` would know nothing of, as intrinsics."""
+    declared = set(re.findall(r"^declare [^\n]*@(memcpy|memmove|memset)\(", device_ir, re.MULTILINE))
+    used = {match["op"] for match in _COPY.finditer(device_ir)} & declared
+    if not used:
+        return device_ir
+    changed = _COPY.sub(lambda match: _copy(match) if match["op"] in used else match[0], device_ir)
+    for op in sorted(used):
+        source = "i8" if op == "memset" else "ptr"
+        declaration = f"declare void @{_intrinsic(op)}(ptr, {source}, i64, i1)"
+        if f"@{_intrinsic(op)}(" not in device_ir:
+            changed += f"\n{declaration}\n"
+    return changed
+
+
+def _intrinsic(op: str) -> str:
+    return f"llvm.{op}.p0.i64" if op == "memset" else f"llvm.{op}.p0.p0.i64"
+
+
+def _copy(match: re.Match[str]) -> str:
+    name, op, to, what, rest = match["name"], match["op"], match["to"], match["what"], match["rest"]
+    lines = [f"{name} = getelementptr i8, ptr {to}, i64 0{rest}"]
+    source = f"ptr {what}"
+    if op == "memset":
+        lines.append(f"{_part(name, 'byte')} = trunc i32 {what} to i8{rest}")
+        source = f"i8 {_part(name, 'byte')}"
+    lines.append(f"call void @{_intrinsic(op)}(ptr {to}, {source}, i64 {match['bytes']}, i1 false){rest}")
+    return "\n".join("  " + line for line in lines)
 
 
 def _narrow_conversions(device_ir: str) -> str:

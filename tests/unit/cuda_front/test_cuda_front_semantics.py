@@ -77,6 +77,16 @@ def test_conversions_to_narrow_integers_go_through_32_bits(sign: str, type_: str
     assert ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_float)(engine.get_function_address("f"))(value) == expected
 
 
+def test_copies_become_intrinsics_where_no_function_of_the_users_has_their_name() -> None:
+    call = "  %r = call ptr @memset(ptr noundef %p, i32 noundef %v, i64 noundef %n) #5, !dbg !7\n"
+    changed = semantics.restore(f"{call}declare !dbg !3 ptr @memset(ptr noundef, i32 noundef, i64 noundef) #1\n")
+    assert "  %r = getelementptr i8, ptr %p, i64 0, !dbg !7\n  %r.byte = trunc i32 %v to i8, !dbg !7\n" in changed
+    assert "  call void @llvm.memset.p0.i64(ptr %p, i8 %r.byte, i64 %n, i1 false), !dbg !7\n" in changed
+    assert "\ndeclare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n" in changed
+    own = f"{call}define ptr @memset(ptr %p, i32 %v, i64 %n) {{\n"
+    assert semantics.restore(own) == own
+
+
 def test_constant_amounts_are_left_alone() -> None:
     text = FUNCTION.format(t="i32", op="shl").replace("%a, %b", "%a, 3")
     assert semantics.restore(text) == text

@@ -21,7 +21,14 @@ from threadloom.cuda.check.objects import Objects
 from threadloom.cuda.kernel import is_kernel
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Access, Kind, Memory, Root, RootKind
-from threadloom.cuda.lower.runtime_calls import CHECK_ACCESS, CHECK_FRESH, CHECK_LAUNCH, CHECK_PRIVATE
+from threadloom.cuda.lower.runtime_calls import (
+    CHECK_ACCESS,
+    CHECK_COPY,
+    CHECK_COPY_PRIVATE,
+    CHECK_FRESH,
+    CHECK_LAUNCH,
+    CHECK_PRIVATE,
+)
 from threadloom.cuda.lower.traverse import walk
 from threadloom.par.constants import int_value
 from threadloom.par.ops import (
@@ -146,9 +153,10 @@ class _Kernel:
     def _watched(self, op: Leaf) -> Leaf:
         operands = list(op.operands)
         if op.opcode == "call":
-            if op.attrs.callee.startswith(_COPIES) and (bytes_ := int_value(op.operands[_SIZE_OPERAND])):
+            size = op.operands[_SIZE_OPERAND] if op.attrs.callee.startswith(_COPIES) else None
+            if size is not None and int_value(size) != 0:
                 for position, access in enumerate(self.memory.accesses((op,))):  # the target, then the source
-                    operands[position] = self._address(op, access, operands[position], bytes_)
+                    operands[position] = self._address(op, access, operands[position], int_value(size) or 0)
         else:
             position = 1 if op.opcode == "store" else 0
             for access in self.memory.accesses((op,)):
@@ -156,6 +164,7 @@ class _Kernel:
         return op if tuple(operands) == op.operands else replace(op, operands=tuple(operands))
 
     def _address(self, op: Leaf, access: Access, pointer: Operand, bytes_: int) -> Operand:
+        """The checked `pointer`; `bytes_` is 0 for copies of a size that only the run knows."""
         roots = access.roots
         if not roots or all(root.kind is RootKind.CONSTANT or self._is_argument(root) for root in roots):
             return pointer
@@ -166,6 +175,8 @@ class _Kernel:
         site = self._site(op, bytes_, kind, self.objects.number(single))
         position, own = self.clock.read()
         common = [self.clock.block, self.clock.thread, position]
+        if not bytes_:
+            return self.editor.call(CHECK_COPY, [*common, pointer, self._copied(op), site], PTR, name="checked")
         if kind > 1 or bytes_ not in inline_calls.SIZES or op.opcode == "call" or _is_loose(op, bytes_):
             return self.editor.call(CHECK_ACCESS, [*common, pointer, site], PTR, name="checked")
         callee, more = self.objects.check(single, "write" if kind else "read", bytes_)
@@ -177,13 +188,22 @@ class _Kernel:
     def _private(self, op: Leaf, access: Access, pointer: Operand, root: Root, bytes_: int) -> Operand:
         alloca = self.memory.allocas[root.name]
         count = int_value(alloca.count)
-        if count is None or pointer == alloca.result:
+        if count is None or (bytes_ and pointer == alloca.result):
             return pointer
         size = count * size_bytes(alloca.element)
+        if not bytes_:
+            site = self._site(op, 0, self._kind(op, access), -1)
+            given = [self.clock.block, alloca.result, Const(I64, str(size)), pointer, self._copied(op), site]
+            named = [*given, self._text(alloca.result.name)]
+            return self.editor.call(CHECK_COPY_PRIVATE, named, PTR, name="checked")
         site = self._site(op, bytes_, self._kind(op, access), -1)
         operands = [self.clock.block, alloca.result, Const(I64, str(size)), Const(I64, str(max(size - bytes_, 0))),
                     pointer, site, self._text(alloca.result.name)]  # fmt: skip
         return self.editor.call(CHECK_PRIVATE, operands, PTR, name="checked")
+
+    def _copied(self, op: Leaf) -> Operand:
+        size = op.operands[_SIZE_OPERAND]
+        return size if size.type == I64 else self.editor.leaf("zext", (size,), I64)
 
     def _is_private(self, root: Root) -> bool:
         return self.memory.allocas[root.name].space is Space.PRIVATE

@@ -177,8 +177,7 @@ ALWAYS_INLINE void touch_word(const Block& block, const char* address, Moment no
   touch(block, cell, *shadow.quick(low), now, kind, shared);
 }
 
-__attribute__((noinline)) void touch_all(const Block& block, const char* address, const Site& site, Moment now, const Object* shared) {
-  long bytes = site.bytes;
+__attribute__((noinline)) void touch_all(const Block& block, const char* address, long bytes, const Site& site, Moment now, const Object* shared) {
   if (((uintptr_t)address | (uintptr_t)bytes) & 3) return touch_bytes(block, address, bytes, now, site.kind, shared);
   for (const char* end = address + bytes; address < end; address += 4) touch_word(block, address, now, site.kind, shared);
 }
@@ -197,9 +196,13 @@ const Object* shared_object(const Block& block, const char* address) {
 }
 
 // Where an access may go that must not happen.
-char* instead(const Site& site, char* address) {
-  if (site.bytes > (int)sizeof state().harmless) return address;
-  return (char*)memset(state().harmless, 0, site.bytes);
+char* instead(long long bytes) {
+  if (bytes <= (long long)sizeof state().harmless) return (char*)memset(state().harmless, 0, bytes);
+  static std::vector<char*> large;  // for copies
+  large.push_back((char*)calloc(1, bytes));
+  if (large.back()) return large.back();
+  write_findings();  // there is not even so much memory
+  _exit(1);
 }
 
 void clear(const char* memory, size_t bytes) {
@@ -241,6 +244,37 @@ bool waits_in_vain(const Block& block, const char* address, const Site& site) {
 }  // namespace
 }  // namespace checking
 }  // namespace loom
+
+namespace {
+ALWAYS_INLINE void* check(const Block& block, int thread, unsigned long long position, char* address, long long bytes, Site* site) {
+  const Object* shared = nullptr;
+  if (site->object >= 0) {
+    const Object& object = (*block.objects)[site->object];
+    if (object.shared) shared = &object;
+    if (object.bytes >= 0 && (address < object.base || bytes > object.bytes - (address - object.base))) {
+      report_out_of_bounds(*site, bytes, object.name, address - object.base, object.bytes, who(block, thread));
+      return instead(bytes);
+    }
+  } else {
+    shared = shared_object(block, address);
+  }
+  if ((uintptr_t)address < 4096 || (uintptr_t)address >> 48) {
+    report_out_of_bounds(*site, bytes, (uintptr_t)address < 4096 ? "null" : "no memory", (long long)(uintptr_t)address, 0, who(block, thread));
+    return instead(bytes);
+  }
+  if (!site->number) number_site(*site);
+  Moment now = position | (Moment)(thread & 1023) << thread_shift | (Moment)site->number;
+  bool word = bytes == 4 && !((uintptr_t)address & 3);
+  if (word && site->kind == Read) touch_word(block, address, now, Read, shared);
+  else if (word && site->kind == Write) touch_word(block, address, now, Write, shared);
+  else touch_all(block, address, bytes, *site, now, shared);
+  if (site->kind >= Atomic) {
+    order_atomic(block, now, address, site->kind);
+    if (waits_in_vain(block, address, *site)) end_waiting(*site, who(block, thread));
+  }
+  return address;
+}
+}  // namespace
 
 extern "C" {
 
@@ -331,33 +365,17 @@ int __loom_check_watch(const void* block, int number) {
 }
 
 void* __loom_check_access(void* which, int thread, unsigned long long position, char* address, Site* site) {
-  const Block& block = running(which);
-  const Object* shared = nullptr;
-  if (site->object >= 0) {
-    const Object& object = (*block.objects)[site->object];
-    if (object.shared) shared = &object;
-    if (object.bytes >= 0 && (address < object.base || address + site->bytes > object.base + object.bytes)) {
-      report_out_of_bounds(*site, object.name, address - object.base, object.bytes, who(block, thread));
-      return instead(*site, address);
-    }
-  } else {
-    shared = shared_object(block, address);
-  }
-  if ((uintptr_t)address < 4096 || (uintptr_t)address >> 48) {
-    report_out_of_bounds(*site, (uintptr_t)address < 4096 ? "null" : "no memory", (long long)(uintptr_t)address, 0, who(block, thread));
-    return instead(*site, address);
-  }
-  if (!site->number) number_site(*site);
-  Moment now = position | (Moment)(thread & 1023) << thread_shift | (Moment)site->number;
-  bool word = site->bytes == 4 && !((uintptr_t)address & 3);
-  if (word && site->kind == Read) touch_word(block, address, now, Read, shared);
-  else if (word && site->kind == Write) touch_word(block, address, now, Write, shared);
-  else touch_all(block, address, *site, now, shared);
-  if (site->kind >= Atomic) {
-    order_atomic(block, now, address, site->kind);
-    if (waits_in_vain(block, address, *site)) end_waiting(*site, who(block, thread));
-  }
-  return address;
+  return check(running(which), thread, position, address, site->bytes, site);
+}
+
+// The same of a copy, of whose bytes only the run knows how many there are; and of one in memory of the thread's own.
+void* __loom_check_copy(void* which, int thread, unsigned long long position, char* address, long long bytes, Site* site) {
+  return bytes ? check(running(which), thread, position, address, bytes, site) : address;
+}
+void* __loom_check_copy_private(const void* block, char* base, long long size, char* address, long long bytes, const Site* site, const char* name) {
+  if (!bytes || (address >= base && address <= base + size && bytes <= size - (address - base))) return address;
+  report_out_of_bounds(*site, bytes, name, address - base, size, "a thread of block " + std::to_string(running(block).index));
+  return instead(bytes);
 }
 
 // A thread has passed a device-wide fence, a grid-wide barrier; `position` is the one behind it.
@@ -375,7 +393,7 @@ void __loom_check_fresh(char* memory, long long bytes) {
 }
 
 void* __loom_check_outside(const void* block, char* base, long long bytes, char* address, const Site* site, const char* name) {
-  report_out_of_bounds(*site, name, address - base, bytes, "a thread of block " + std::to_string(running(block).index));
-  return instead(*site, address);
+  report_out_of_bounds(*site, site->bytes, name, address - base, bytes, "a thread of block " + std::to_string(running(block).index));
+  return instead(site->bytes);
 }
 }

@@ -97,7 +97,7 @@ bool happens_before(Moment old, const Block& block, Moment now);
 // ---- findings (check_report.cpp)
 void report_race(Moment old, Moment now);
 void report_uninitialised(Moment now, const char* object);
-void report_out_of_bounds(const Site& site, const char* object, long long offset, long long bytes, const std::string& who);
+void report_out_of_bounds(const Site& site, long long size, const char* object, long long offset, long long bytes, const std::string& who);
 void report_divergent(const Site& site);
 [[noreturn]] void end_waiting(const Site& site, const std::string& who);
 void write_findings();

@@ -91,9 +91,9 @@ void report_uninitialised(Moment now, const char* object) {
   add("uninitialised", at(site) + ": " + who(now) + " reads shared memory of '" + object + "' that nobody has written", place(site));
 }
 
-void report_out_of_bounds(const Site& site, const char* object, long long offset, long long bytes, const std::string& who) {
+void report_out_of_bounds(const Site& site, long long size, const char* object, long long offset, long long bytes, const std::string& who) {
   if (!is_new("out-of-bounds", &site, &site)) return;
-  add("out-of-bounds", at(site) + ": " + who + " " + verb(site) + " " + std::to_string(site.bytes) + " bytes at offset " +
+  add("out-of-bounds", at(site) + ": " + who + " " + verb(site) + " " + std::to_string(size) + " bytes at offset " +
                            std::to_string(offset) + " of '" + object + "', which has " + std::to_string(bytes) + " bytes",
       place(site));
 }
