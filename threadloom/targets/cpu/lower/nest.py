@@ -19,6 +19,7 @@ from threadloom.par.builder import Builder
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import I64, Operand
 from threadloom.par.result_types import size_bytes
+from threadloom.targets.cpu.choose import unit_axis
 from threadloom.targets.cpu.fuse import Item, Nest, Path
 from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
@@ -190,7 +191,7 @@ class NestEmitter:
         """A part of the tile, for elementwise operations: whole vectors, then a masked one."""
         b = self.c.b
         copies = 1
-        if unit > 1 and not any(isinstance(item, Nest) for item in nest.items):
+        if unit > 1 and not any(isinstance(item, Nest) for item in nest.items) and not self._stores_lanes(nest):
             copies = max(1, min(INNERMOST_COPIES, window.size // unit))
         step = unit * copies
         end = window.end if window.end is not None else b.add(window.first, window.size)
@@ -207,6 +208,8 @@ class NestEmitter:
     def _copies(self, nest: Nest, points: list[Point], vector: bool) -> int:
         """Unrolled positions: enough independent chains to hide latencies, not more registers than there are."""
         innermost = not any(isinstance(item, Nest) for item in nest.items)
+        if vector and self._stores_lanes(nest):
+            return 1
         if not innermost:
             return OUTER_COPIES if vector else 1
         reduces = any(_reduces(item, nest.axis) for item in nest.items)
@@ -219,6 +222,15 @@ class NestEmitter:
             return 1  # its constants fill the registers, and one copy's chain is as long as several iterations
         heavy = len(nest.items) > 6 and few_registers
         return max(1, (INNERMOST_COPIES // 2 if heavy else INNERMOST_COPIES) // len(points))
+
+    def _stores_lanes(self, nest: Nest) -> bool:
+        """Whether a store in the nest takes its vectors apart: that is most of the work, and of the code."""
+        for item in nest.items:
+            if isinstance(item, Nest) and self._stores_lanes(item):
+                return True
+            if isinstance(item, Store) and self.axis in item.value.type.axes and not self.c.target.avx512:
+                return unit_axis(self.c.form, item.tensor, item.subscripts) != self.axis
+        return False
 
     def _rounded_down(self, length: Operand, step: int) -> Operand:
         b = self.c.b
