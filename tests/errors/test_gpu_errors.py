@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 import threadloom as tl
 from threadloom.errors import CompileError
+from threadloom.examples.matmul import matmul
 from threadloom.targets.cuda import launch
-from threadloom.targets.cuda.compile import DeviceTensor
+from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
+from threadloom.targets.cuda.emit_for import emitter
+from threadloom.targets.cuda.nvrtc import Cubin
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
@@ -29,6 +33,22 @@ def test_no_plan_whose_code_is_as_planned(monkeypatch):
         launch.kernel_for(kernel, {"M": 64, "N": 128}, given)
     assert caught.value.slug == "gpu-not-supported"
     assert "bytes of shared memory are needed" in caught.value.why and caught.value.loc is not None
+
+
+def test_plans_for_less_shared_memory_where_code_takes_more_than_planned(monkeypatch):
+    """Code pads tiles to what products need: a plan that fills the memory may not run, one for half of it may."""
+
+    def padded(program, facts, dims, defines) -> CudaKernel:
+        source = emitter(program)(program, facts, dims)
+        cubin = Cubin(b"", source.arch, registers=100, spill_bytes=0, stack_bytes=0, shared_bytes=0, log="")
+        return CudaKernel(program, replace(source, shared_bytes=source.shared_bytes * 3 // 2), cubin, facts)
+
+    monkeypatch.setattr(launch, "compile_program", padded)
+    kernel, dims = matmul.tile(T=tl.f16, act=tl.relu), {"M": 1024, "N": 1024, "K": 1024}
+    shapes = {"bias": ((1024,), (1,))}
+    given = {t.name: DeviceTensor(256, *shapes.get(t.name, ((1024, 1024), (1024, 1)))) for t in kernel.tensors}
+    made = launch.kernel_for(kernel, dims, given, splits=False)
+    assert made.source.shared_bytes <= launch.MOST_SHARED_BYTES < 3 * made.source.shared_bytes
 
 
 @tl.kernel

@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
@@ -23,7 +24,7 @@ import numpy as np
 from threadloom.arrays_device import LEGACY_STREAM, DeviceArray
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.lang.bind import Call
-from threadloom.machine.model import Device
+from threadloom.machine.model import Device, Figure
 from threadloom.sched.candidate import Candidate
 from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Issue, SProgram
@@ -44,6 +45,8 @@ NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's archit
 EXTENT = slug("gpu-extent", "a dimension is longer than the 32-bit positions of the GPU's code reach")
 
 MOST_SHARED_BYTES = 227 * 1024
+SHORT = "bytes of shared memory are needed"
+MANY_SHORT = 4  # plans short of it, after which others that take less are made
 MOST_EXTENT = 2**31 - 2**16  # positions run past the end by less than a tile
 MOST_FORMS = 4096  # of a kernel, kept at a time
 
@@ -234,12 +237,17 @@ def _make(
         if not fault:
             return made
         reasons.append(fault)
+        if len(reasons) >= MANY_SHORT and _is_short(reasons):
+            break
         if made.source.shared_bytes <= MOST_SHARED_BYTES and (
             fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes
         ):
             fallback = made
     if fallback is None and no_code is not None and no_code.loc is not None:
         raise no_code  # of the best plan, at the line that it is about
+    if fallback is None and _is_short(reasons) and (smaller := _with_less_memory(machine)) is not None:
+        with suppress(CompileError):  # the reason is what was short here
+            return _make(kernel, dims, facts, smaller, defines, splits)
     if fallback is None:
         raise CompileError(
             NOT_COMPILED,
@@ -251,6 +259,21 @@ def _make(
     return fallback
 
 
+def _is_short(reasons: list[str]) -> bool:
+    return bool(reasons) and all(r.endswith(SHORT) for r in reasons)
+
+
+def _with_less_memory(machine: Device) -> Device | None:
+    """The device with half of its shared memory: code pads tiles to what products need, which plans do not count."""
+    held = {m.name: m.capacity_bytes for m in machine.memories}.get("smem")
+    if held is None or held.value < LEAST_PLANNED_BYTES:
+        return None
+    half = Figure(held.value // 2, f"half of what is {held.source}, for plans whose code takes more")
+    memories = tuple(replace(m, capacity_bytes=half) if m.name == "smem" else m for m in machine.memories)
+    return replace(machine, memories=memories)
+
+
+LEAST_PLANNED_BYTES = 32 * 1024  # of shared memory, below which plans are not made smaller
 TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not fit the launch bounds
 MOST_TRIED = 32  # plans compiled before one with faults is taken
 
@@ -359,7 +382,7 @@ def fault_of(made: CudaKernel, spills: bool = True) -> str:
     """What in the machine code is not as planned, "" where all is. `spills`: whether they are a fault."""
     cubin = made.cubin
     if made.source.shared_bytes > MOST_SHARED_BYTES:
-        return f"{made.source.shared_bytes} bytes of shared memory are needed"
+        return f"{made.source.shared_bytes} {SHORT}"
     if cubin.serialised:
         return "products are serialised"
     if cubin.spill_bytes and spills:
