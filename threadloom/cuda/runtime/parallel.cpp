@@ -7,7 +7,9 @@
 #include <dlfcn.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <initializer_list>
 #include <memory>
@@ -73,11 +75,26 @@ struct Piece {
   int number, count;  // count 0: none
 };
 thread_local Piece piece = {0, 0};
-constexpr long most_pieces = 8, fewest_iterations = 8;
+constexpr long most_pieces = 8, usual_iterations = 8;
+constexpr double piece_ns = 2000;  // at least; to take one costs about a tenth of a microsecond
 
-int pieces_of_share(const void* context, int workers) {
-  long pieces = iterations(context) / (fewest_iterations * workers);
-  return (int)(pieces < 1 ? 1 : pieces > most_pieces ? most_pieces : pieces);
+// How long an iteration of a region took when this thread ran it last.
+struct Pace {
+  void (*work)(void*) = nullptr;
+  double ns = 0;
+};
+Pace& pace_of(void (*work)(void*)) {
+  static thread_local Pace paces[64];
+  Pace& found = paces[((size_t)work >> 4) % 64];
+  if (found.work != work) found = {work, 0};
+  return found;
+}
+double ns_now() { return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+int pieces_of_share(const Pace& pace, const void* context, int workers) {
+  double each = pace.ns > 0 ? std::max(1.0, piece_ns / pace.ns) : (double)usual_iterations;
+  double pieces = (double)iterations(context) / (each * workers);
+  return (int)std::min(std::max(pieces, 1.0), (double)most_pieces);
 }
 
 class Pieces {
@@ -88,8 +105,14 @@ class Pieces {
     if (taken_.size() != (size_t)workers) taken_ = std::vector<Taken>((size_t)workers);
     for (Taken& one : taken_) one.pieces.store(0, std::memory_order_relaxed);
   }
-  void work(void (*work)(void*), void* context, int worker) {
-    if (each_ == 1) return work(context);
+  // What a piece takes is noted in `pace`, of the thread that began the region.
+  void work(void (*work)(void*), void* context, int worker, int team, Pace* pace = nullptr) {
+    double begin = pace ? ns_now() : 0;
+    auto note = [&] {
+      if (pace) pace->ns = (ns_now() - begin) * team * each_ / (double)std::max(1L, iterations(context));
+      pace = nullptr;
+    };
+    if (each_ == 1) return work(context), note();
     int workers = (int)taken_.size();
     for (int other = 0; other < workers; ++other) {
       int owner = (worker + other) % workers;
@@ -99,6 +122,7 @@ class Pieces {
         if (next >= each_) break;
         piece = {owner * each_ + next, workers * each_};
         work(context);
+        note();
       }
     }
     piece = {0, 0};
@@ -126,9 +150,10 @@ class Team {
   void run(void (*work)(void*), const void* context) {
     Slot& slot = next_slot();
     void* kept = slot.keep(context, context_bytes(context));
-    slot.pieces.begin(in_order_ ? 1 : pieces_of_share(context, workers()), workers());
+    Pace& pace = pace_of(work);
+    slot.pieces.begin(in_order_ ? 1 : pieces_of_share(pace, context, workers()), workers());
     publish(slot, work);
-    slot.pieces.work(work, kept, 0);
+    slot.pieces.work(work, kept, 0, workers(), &pace);
     done_[0].regions.store(published_, std::memory_order_release);
   }
   void join() { wait_for(published_); }
@@ -142,7 +167,7 @@ class Team {
       Slot& slot = slots_[next % slot_count];
       wait_until([&] { return slot.number.load(std::memory_order_acquire) == next; });
       if (!slot.work) return;
-      slot.pieces.work(slot.work, slot.context, worker);
+      slot.pieces.work(slot.work, slot.context, worker, workers());
       done_[(size_t)worker].regions.store(next, std::memory_order_release);
     }
   }
@@ -232,11 +257,14 @@ namespace {
 struct Forked {
   void (*work)(void*);
   void* context;
+  int threads;
+  Pace* pace;  // of the thread that forks
   Pieces pieces;
 };
 void run_forked(void* forked) {
   Forked& all = *(Forked*)forked;
-  all.pieces.work(all.work, all.context, openmp().thread_num());
+  int worker = openmp().thread_num();
+  all.pieces.work(all.work, all.context, worker, all.threads, worker ? nullptr : all.pace);
 }
 }  // namespace
 
@@ -250,13 +278,15 @@ void __loom_fork(void (*work)(void*), void* context, unsigned threads, unsigned 
 }
 void __loom_parallel(void (*work)(void*), void* context, unsigned threads, unsigned flags) {
   if (Team::here) return Team::here->run(work, context);
-  int each = pieces_of_share(context, (int)threads);
-  if (each == 1) return __loom_fork(work, context, threads, flags);
-  Forked forked{work, context, {}};
+  Pace& pace = pace_of(work);
+  int each = pieces_of_share(pace, context, (int)threads);
+  if (each == 1 && pace.ns > 0) return __loom_fork(work, context, threads, flags);
+  Forked forked{work, context, (int)threads, &pace, {}};
   forked.pieces.begin(each, (int)threads);
   __loom_fork(run_forked, &forked, threads, flags);
 }
 int __loom_thread_num() { return piece.count ? piece.number : loom::helps() ? 0 : openmp().thread_num(); }
+int __loom_home() { return loom::helps() ? 0 : openmp().thread_num(); }  // whose arena it is
 int __loom_num_threads() { return piece.count ? piece.count : loom::helps() ? 1 : openmp().num_threads(); }
 int __loom_max_threads() { return openmp().max_threads(); }
 }

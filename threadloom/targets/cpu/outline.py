@@ -1,10 +1,13 @@
 """Parallel(BLOCKS) -> three functions and a fork.
 
     f.blocks.body(begin, end, arena, captured...)   iterations [begin, end) of the flattened index space
-    f.blocks.run(context, worker, workers)          loads the captured values, takes an arena, gets its iterations:
+    f.blocks.run(context, worker, workers, home)    loads the captured values, takes an arena (the search begins with
+                                                    number `home`), gets its iterations:
                                                     static: one contiguous, even share; dynamic: the next free
                                                     ones, a few at a time where there are very many
-    f.blocks.entry(context)                         what GOMP_parallel calls: worker number and count from OpenMP
+    f.blocks.entry(context)                         what GOMP_parallel calls: worker number and count from OpenMP, or
+                                                    from a runtime that cuts shares into pieces: `home` is the worker's
+                                                    own number then
     in f itself                                     context on the stack; with one iteration or one worker, run() is
                                                     called directly and nothing is forked
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 ARENA_ACQUIRE, ARENA_RELEASE = arena.ACQUIRE, arena.RELEASE
 THREAD_LIMIT = "loom_thread_limit"
 TURNS = "__loom_turns"
+HOME = "__loom_home"  # the number of the thread among the workers
 _ALIGN_BYTES = 64  # of every arena slice and of the shared counter
 SHARES_EACH = 64  # times that a worker takes iterations where there are very many
 
@@ -224,13 +228,14 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     run = _new_emitter(emitter, plan.run)
     for value in plan.captured:
         run.reserve(value.name)
-    context, worker, workers = (quoted("%", run.fresh(hint)) for hint in ("context", "worker", "workers"))
+    names = ("context", "worker", "workers", "home")
+    context, worker, workers, home = (quoted("%", run.fresh(hint)) for hint in names)
     count = run.assign("count", f"load i64, ptr {_field(run, context, plan, 1)}, align 8")
     for number, value in enumerate(plan.captured):
         at = _field(run, context, plan, number + 2)
         run.line(f"{quoted('%', value.name)} = load {type_text(value.type)}, ptr {at}, align {align_bytes(value.type)}")
     bytes_ = _plan_slices(run, op, "null")
-    held = acquire_arena(run, bytes_, worker) if _shared_allocas(op) else HeldArena("", "null")
+    held = acquire_arena(run, bytes_, home) if _shared_allocas(op) else HeldArena("", "null")
     if op.schedule in ("dynamic", "turns"):
         _dynamic_shares(run, plan, context, count, workers, held.memory, one_each=op.schedule == "turns")
     else:
@@ -240,7 +245,7 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     if held.slot:
         run.line(f"call void @{ARENA_RELEASE}(ptr {held.slot})")
     run.line("ret void")
-    params = f"ptr {context}, i64 {worker}, i64 {workers}"
+    params = f"ptr {context}, i64 {worker}, i64 {workers}, i64 {home}"
     effort = " noinline optnone" if emitter.quick else ""
     run.finish(f"define internal void {quoted('@', plan.run)}({params}) {run.outlined_attrs()}{effort}")
 
@@ -341,7 +346,7 @@ def _emit_launch(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None
 
 
 def _run_alone(emitter: FunctionEmitter, plan: Outlined, context: str) -> None:
-    emitter.line(f"call void {quoted('@', plan.run)}(ptr {context}, i64 0, i64 1)")
+    emitter.line(f"call void {quoted('@', plan.run)}(ptr {context}, i64 0, i64 1, i64 0)")
 
 
 def _fork(emitter: FunctionEmitter, plan: Outlined, context: str, count: str) -> None:
@@ -376,7 +381,9 @@ define internal void {quoted("@", plan.entry)}(ptr %context) nounwind {{
   %count = call i32 @omp_get_num_threads()
   %worker = sext i32 %number to i64
   %workers = sext i32 %count to i64
-  call void {quoted("@", plan.run)}(ptr %context, i64 %worker, i64 %workers)
+  %own = call i32 @{HOME}()
+  %home = sext i32 %own to i64
+  call void {quoted("@", plan.run)}(ptr %context, i64 %worker, i64 %workers, i64 %home)
   ret void
 }}
 """)
@@ -403,6 +410,12 @@ define internal void @{TURNS}(ptr %work, ptr %context, i32 %threads, i32 %flags)
   ret void
 }}
 """
+_OWN_HOME = f"""\
+define internal i32 @{HOME}() nounwind {{
+  %number = call i32 @omp_get_thread_num()
+  ret i32 %number
+}}
+"""
 _OPENMP = {
     "GOMP_parallel": "declare void @GOMP_parallel(ptr, ptr, i32, i32)",
     "omp_get_thread_num": "declare i32 @omp_get_thread_num()",
@@ -417,6 +430,7 @@ def support_text(text: ModuleText, standalone: bool) -> str:
     if text.forks:
         limit = "weak global i32 0" if standalone else "external global i32"
         declared = [line for name, line in _OPENMP.items() if not text.knows(name)]
+        parts.append(f"declare i32 @{HOME}()\n" if standalone else _OWN_HOME)
         parts.append("\n".join([f"@{THREAD_LIMIT} = {limit}, align 4", "", _WORKERS, *declared, ""]))
     if text.takes_turns:
         parts.append(f"declare void @{TURNS}(ptr, ptr, i32, i32)\n" if standalone else _NO_TURNS)
