@@ -2,7 +2,8 @@
 
 loom_kernel(args)            args: i64 words: of each tensor its address and strides (elements), then the extents of
                              all named dimensions, then the scalars (integers as i64, floats as double)
-kernel(tensors ..., ...)     scalar code, then Parallel(BLOCKS) over the tiles of the grid
+kernel(tensors ..., ...)     scalar code, then Parallel(BLOCKS) over the tiles of the grid; of the words those that are
+                             not compiled in
 """
 
 from __future__ import annotations
@@ -55,30 +56,36 @@ def lower_kernel(plan: KernelPlan, schedule: CpuSchedule, form: Form, target: Ta
     module = ModuleBuilder(reuses=True)  # nothing looks for common expressions later
     words = argument_words(plan.kernel)
     _build_body(module, plan, schedule, form, target, words)
-    _build_entry(module, words)
+    _build_entry(module, words, form)
     return module.build()
 
 
-def _parameters(words: ArgumentWords) -> list[tuple[str, object] | tuple[str, object, str]]:
-    params: list[tuple[str, object] | tuple[str, object, str]] = []
-    for name, rank in zip(words.tensors, words.ranks, strict=True):
+Parameter = tuple[str, object] | tuple[str, object, str]
+
+
+def _parameters(words: ArgumentWords, form: Form) -> list[tuple[int, Parameter]]:
+    """(number of its word, parameter) of everything that is not compiled in."""
+    params: list[Parameter | None] = []
+    for name in words.tensors:
         params.append((name, PTR, "noalias"))
-        params += [(f"{name}.stride{at}", I64) for at in range(rank)]
-    params += [(f"dim.{dim}", I64) for dim in words.dims]
+        strides = form.tensor(name).strides
+        params += [(f"{name}.stride{at}", I64) if known is None else None for at, known in enumerate(strides)]
+    fixed = dict(form.dims)
+    params += [None if dim in fixed else (f"dim.{dim}", I64) for dim in words.dims]
     params += [(scalar.name, _word_type(scalar)) for scalar in words.scalars]
-    return params
+    return [(at, param) for at, param in enumerate(params) if param is not None]
 
 
 def _word_type(scalar: Scalar) -> object:
     return F64 if scalar.dtype.is_float else I64
 
 
-def _build_entry(module: ModuleBuilder, words: ArgumentWords) -> None:
+def _build_entry(module: ModuleBuilder, words: ArgumentWords, form: Form) -> None:
     attrs = ("noinline", *QUICK, "nounwind")
     with module.function(ENTRY, [("args", PTR, "noalias readonly")], exported=True, attrs=attrs) as b:
         loaded = [
             b.load(type_, b.gep(I64, b.args[0], at), name=name)
-            for at, (name, type_, *_) in enumerate(_parameters(words))
+            for at, (name, type_, *_) in _parameters(words, form)
         ]
         b.call("kernel", loaded)
         b.ret()
@@ -89,7 +96,7 @@ def _build_body(
 ) -> None:
     only_hands_out = not schedule.serial and not plan.before.steps
     attrs = ("noinline", *QUICK, "nounwind") if only_hands_out else ("noinline", "nounwind")
-    with module.function("kernel", _parameters(words), attrs=attrs) as b:
+    with module.function("kernel", [param for _, param in _parameters(words, form)], attrs=attrs) as b:
         axes = {axis.name: axis for axis in plan.kernel.axes}
         c = Context(b, module, plan, schedule, form, target, axes)
         _bind_arguments(c, words)
@@ -108,21 +115,19 @@ def _bind_arguments(c: Context, words: ArgumentWords) -> None:
     fixed = dict(c.form.dims)
     pointers: dict[str, Operand] = {}
     strides: dict[str, list[Operand]] = {}
-    for name, rank in zip(words.tensors, words.ranks, strict=True):
+    for name in words.tensors:
         pointers[name] = values.pop(0)
-        strides[name] = [values.pop(0) for _ in range(rank)]
+        strides[name] = [values.pop(0) if s is None else const(I64, s) for s in c.form.tensor(name).strides]
     for dim in words.dims:
-        given = values.pop(0)
-        c.extents[dim] = const(I64, fixed[dim]) if dim in fixed else given
+        c.extents[dim] = const(I64, fixed[dim]) if dim in fixed else values.pop(0)
     for axis_dim in [d for t in c.plan.kernel.tensors for d in t.dims] + [a.dim for a in c.plan.kernel.axes]:
         if isinstance(axis_dim, int):
             c.extents[axis_dim] = const(I64, axis_dim)
     _bind_dim_sizes(c)
     for tensor in c.plan.kernel.tensors:
-        known = c.form.tensor(tensor.name).strides
         c.tensors[tensor.name] = TensorArguments(
             pointers[tensor.name],
-            tuple(s if k is None else const(I64, k) for s, k in zip(strides[tensor.name], known, strict=True)),
+            tuple(strides[tensor.name]),
             tuple(c.extents[dim] for dim in tensor.dims),
             tensor.dtype,
         )
