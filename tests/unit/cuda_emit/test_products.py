@@ -10,10 +10,13 @@ import pytest
 from quick import some
 
 import threadloom as tl
+from benchmarks.gpu_cases import gated_linear
 from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_sm80.emulation import run_on_cpu
 from tests.unit.cuda_sm80.test_on_cpu import generated
 from threadloom.comparison import compare
+from threadloom.errors import CompileError
+from threadloom.sched import search
 from threadloom.targets.cuda import nvrtc
 from threadloom.tile.ops import Access
 
@@ -154,3 +157,12 @@ def test_a_product_as_the_right_operand_of_another():
     call = chain.bind(*(numbers(24, 24, dtype=np.float32) for _ in range(3)))
     compiled(call)
     assert is_right_on_cpu(chain, *(numbers(24, 24, dtype=np.float32) for _ in range(3)))
+
+
+def test_a_product_added_to_what_lies_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """`add_apart` leaves no such sTask: without it the product was added to what the place held before."""
+    monkeypatch.setattr(search, "add_apart", lambda graph: graph)
+    given = gated_linear.inputs(np.random.default_rng(0), **gated_linear.SHAPES[0], dtype=np.float16)
+    with pytest.raises(CompileError) as caught:
+        source_of(gated_linear.gated_linear.bind(**given))
+    assert caught.value.slug == "gpu-no-code" and "which is kept apart" in caught.value.why
