@@ -45,7 +45,7 @@ NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's archit
 EXTENT = slug("gpu-extent", "a dimension is longer than the 32-bit positions of the GPU's code reach")
 
 MOST_SHARED_BYTES = 227 * 1024
-SHORT = "bytes of shared memory are needed"
+SHORT = "bytes of shared memory"
 MANY_SHORT = 4  # plans short of it, after which others that take less are made
 MOST_EXTENT = 2**31 - 2**16  # positions run past the end by less than a tile
 MOST_FORMS = 4096  # of a kernel, kept at a time
@@ -228,6 +228,8 @@ def _make(
         if isinstance(made, CompileError):
             no_code = no_code or made
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
+            if len(reasons) >= MANY_SHORT and _is_short(reasons):
+                break
             continue
         if isinstance(made, str):
             reasons.append(made)
@@ -243,11 +245,11 @@ def _make(
             fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes
         ):
             fallback = made
-    if fallback is None and no_code is not None and no_code.loc is not None:
-        raise no_code  # of the best plan, at the line that it is about
     if fallback is None and _is_short(reasons) and (smaller := _with_less_memory(machine)) is not None:
         with suppress(CompileError):  # the reason is what was short here
             return _make(kernel, dims, facts, smaller, defines, splits)
+    if fallback is None and no_code is not None and no_code.loc is not None:
+        raise no_code  # of the best plan, at the line that it is about
     if fallback is None:
         raise CompileError(
             NOT_COMPILED,
@@ -260,7 +262,7 @@ def _make(
 
 
 def _is_short(reasons: list[str]) -> bool:
-    return bool(reasons) and all(r.endswith(SHORT) for r in reasons)
+    return bool(reasons) and all(SHORT in r for r in reasons)
 
 
 def _with_less_memory(machine: Device) -> Device | None:
@@ -382,7 +384,7 @@ def fault_of(made: CudaKernel, spills: bool = True) -> str:
     """What in the machine code is not as planned, "" where all is. `spills`: whether they are a fault."""
     cubin = made.cubin
     if made.source.shared_bytes > MOST_SHARED_BYTES:
-        return f"{made.source.shared_bytes} {SHORT}"
+        return f"{made.source.shared_bytes} {SHORT} are needed"
     if cubin.serialised:
         return "products are serialised"
     if cubin.spill_bytes and spills:
