@@ -153,7 +153,7 @@ def _print(
     for quality in loop_qualities(outcome):
         print(f"  {quality}")
     for loop in loops:
-        if loop.carried or not loop.overlaps:
+        if loop.carried or not (loop.overlaps or loop.one_thread):
             print(f"  {loop}")
     for finding in findings:
         print(f"  NOT PROVED: {finding}")

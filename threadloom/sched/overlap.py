@@ -41,12 +41,17 @@ class Overlap:
         return f"{head} {'is bound' if self.overlaps else 'is not pipelined'}: {self.reason}"
 
     @property
+    def one_thread(self) -> bool:
+        """Whether a role's own time bounds it, as it does every loop of a core."""
+        return self.bound_by.startswith("resource:role:")
+
+    @property
     def reason(self) -> str:
         if self.carried:
             names = " and ".join(f"`{name}`" for name in self.carried)
             tasks = " -> ".join(self.through)
             return f"an iteration needs {names} of the one before, and {tasks} takes {self.ii_cycles} cycles"
-        if self.bound_by.startswith("resource:role:"):
+        if self.one_thread:
             return "one thread issues all its sTasks, and no unit works beside it"
         return f"its buffers have no room for a second iteration, or nothing would be won (bound: {self.bound_by})"
 
@@ -57,7 +62,7 @@ class Overlap:
                 "carry less: compute in the loop what does not depend on it, or cut the chain into independent ones "
                 "(more rows of the grid); without --pipelined the plan is serial"
             )
-        if self.bound_by.startswith("resource:role:"):
+        if self.one_thread:
             return "a device whose copies or products are asynchronous; without --pipelined the plan is serial"
         return "a narrower element type, or a device with more memory; without --pipelined the plan is serial"
 

@@ -57,3 +57,4 @@ def test_one_thread_that_issues_everything_is_another_reason(loom):
     done = loom("schedule", *MATMUL, "--device", "cpu", "--pipelined")
     assert done.returncode == 1
     assert "error[not-pipelined]" in done.stderr and "why: one thread issues all its sTasks" in done.stderr
+    assert "not pipelined" not in loom("schedule", *MATMUL, "--device", "cpu").stdout  # so it is with every loop there
