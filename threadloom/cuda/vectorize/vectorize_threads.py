@@ -6,9 +6,6 @@
     if (%full * 16 < %nx) { the same for one more vector, under the mask %x0 + lane < %nx }
 
 Where the loop reads nothing that it writes, the last vector ends with the row instead, and some threads run twice.
-With mask registers (AVX-512), a row whose threads are always among a few (a block of 16 x 16) is one vector or two
-under masks, without a loop: hotspot's rows of 14 and 12 then take half the instructions. The first lane is the first
-thread that there may be, not the first that there is, so that rows of arrays are whole cache lines.
 
 LLVM's loop vectoriser takes innermost loops only and runs all paths of a branch; CUDA kernels have loops inside the
 loop over threads, and branches that few threads take. Here inner loops stay loops over vectors, branches that no lane
@@ -28,9 +25,8 @@ from threadloom.cuda.lower.effects import Kind, Memory, is_pure, may_alias
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.vectorize.cost import estimate
 from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branches
-from threadloom.cuda.vectorize.extents import threads_around
 from threadloom.cuda.vectorize.lanes import Steps
-from threadloom.cuda.vectorize.leaves import goes_one_by_one, has_mask_registers
+from threadloom.cuda.vectorize.leaves import goes_one_by_one
 from threadloom.cuda.vectorize.shapes import Shapes, scalar_element
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import (
@@ -85,7 +81,6 @@ class VectorizeThreads:
         """The module with the loops of `function` vectorised, and how many operations these had."""
         editor, memory = Editor(function, module), Memory(function, module)
         params = frozenset(param.value.name for param in function.params)
-        definitions = {op.result.name: op for op in walk(function.body.ops) if isinstance(op, Leaf) and op.result}
         spent = 0
 
         def change(op: Op) -> list[Op] | None:
@@ -100,12 +95,8 @@ class VectorizeThreads:
                 decline("loop over threads not vectorised here", reason, op.loc)
                 return None
             spent += size
-            width = self.width or _best_width(op, shapes)
-            around = threads_around(op, definitions) if has_mask_registers() else None
-            if around is not None and around[1] - around[0] <= _MOST_VECTORS * width:
-                return _short_rows(op, shapes, memory, editor, width, around)
             whole = size > self.two_versions_ops
-            return _vectorized(op, shapes, memory, editor, width, whole)
+            return _vectorized(op, shapes, memory, editor, self.width or _best_width(op, shapes), whole)
 
         body = expand(function.body, change)
         return (module if body == function.body else editor.finish(replace(function, body=body))), spent
@@ -210,7 +201,6 @@ def _is_mostly_double(op: Parallel) -> bool:
     return default_width() >= 8 and 2 * kinds.count("double") > len(kinds)
 
 
-_MOST_VECTORS = 2  # of a row without a loop over vectors
 _FEWEST_SUMS, _MOST_SUMS = 4, 6  # of 16 vector registers, in pairs, with room for operands
 
 
@@ -324,25 +314,6 @@ def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, wi
     return [*front, *ops]
 
 
-def _short_rows(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, around: tuple[int, int]
-                ) -> list[Op]:  # fmt: skip
-    """As many vectors as the threads in `around` fill, under masks but where all lanes are threads; none where there is
-    no thread, since what lanes share is not masked."""
-    lower, upper = op.lowers[-1], op.uppers[-1]
-    zero, count = const(lower.type, 0), const(lower.type, -(-(around[1] - around[0]) // width))
-    with editor.collect() as ops:
-        threads = editor.sub(upper, lower)
-        known = int_value(threads)
-        full = known is not None and known > 0 and known % width == 0
-        row = _lanes(op, shapes, memory, editor, width, zero, count, not full, False, const(lower.type, around[0]))
-        if known is not None:
-            editor.ops.extend([row] if known > 0 else [])
-        else:
-            with editor.if_(editor.icmp("sgt", threads, 0, "some.thread")):
-                editor.ops.append(row)
-    return ops
-
-
 def _repeatable(op: Parallel, shapes: Shapes, memory: Memory) -> bool:
     """A thread that runs twice does the same twice: nothing that it reads is written in the loop."""
     leaves = [inner for inner in walk(op.body.ops) if isinstance(inner, Leaf)]
@@ -357,9 +328,8 @@ def _repeatable(op: Parallel, shapes: Shapes, memory: Memory) -> bool:
 
 
 def _lanes(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, begin: Operand, end: Operand,
-           masked: bool, overlapping: bool, start: Operand | None = None) -> Parallel:  # fmt: skip
-    """The vectors `begin` to `end` of each row, which begins with thread `start` or the first that there is;
-    `overlapping`: the last one ends with the row."""
+           masked: bool, overlapping: bool) -> Parallel:  # fmt: skip
+    """The vectors `begin` to `end` of each row; `overlapping`: the last one ends with the row."""
     vectorizer = RegionVectorizer(editor, width, shapes, memory.callee, op.body.ops)
     lower, upper, x = op.lowers[-1], op.uppers[-1], op.ivs[-1]
     outer = tuple(editor.again(iv) for iv in op.ivs[:-1])
@@ -368,15 +338,13 @@ def _lanes(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: 
     chunk = editor.fresh("chunk", x.type)
     with editor.collect() as body:
         body.extend(vectorizer.place_private())
-        first = editor.add(start or lower, editor.mul(chunk, width), name=f"{x.name}.first")
+        first = editor.add(lower, editor.mul(chunk, width), name=f"{x.name}.first")
         if overlapping:
             first = editor.min(first, editor.sub(upper, width), name=f"{x.name}.first")
         vectorizer.forms[x.name] = Steps(first, 1)
         mask = None
         if masked:
             mask = editor.icmp("slt", vectorizer.lanes_of(x), vectorizer.splat(upper), "mask")
-            if start is not None and start != lower:
-                mask = editor.and_(mask, editor.icmp("sge", vectorizer.lanes_of(x), vectorizer.splat(lower), "begun"))
         vectorizer.block(op.body.ops, mask)
     return Parallel(op.level, (*outer, chunk), (*op.lowers[:-1], begin), (*op.uppers[:-1], end), Block(tuple(body)),
                     op.schedule, op.loc)  # fmt: skip
