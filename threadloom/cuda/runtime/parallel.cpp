@@ -76,7 +76,7 @@ struct Piece {
 };
 thread_local Piece piece = {0, 0};
 constexpr long most_pieces = 8, usual_iterations = 8;
-constexpr double piece_ns = 2000;  // at least; to take one costs about a tenth of a microsecond
+constexpr double piece_ns = 20000;  // at least: where workers meet after less, looking for pieces costs what it gains
 
 // How long an iteration of a region took when this thread ran it last.
 struct Pace {
