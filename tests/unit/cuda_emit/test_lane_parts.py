@@ -11,6 +11,10 @@ from threadloom.examples.flash_attention import flash_attention
 from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import DeviceTensor, facts_of, packed
 from threadloom.targets.cuda.emit import emit
+from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.lane_parts import lane_parts
+from threadloom.targets.cuda.layout import Layout
+from threadloom.targets.cuda.time_plan import packed_facts
 
 DIMS = {"M": 512, "N": 1024, "D": 64}
 
@@ -109,3 +113,15 @@ def test_lanes_are_joined_where_the_pass_around_the_loop_ends():
     around = next(line for line in lines if "for (i32 t_2 = 0" in line)
     depth = len(around) - len(around.lstrip())
     assert joined and all(len(line) - len(line.lstrip()) == depth + 2 for line in joined)
+
+
+def test_no_parts_are_kept_where_what_is_carried_lies_otherwise():
+    """One lane would hand on its own part for all (wrong on an H200 for one query and two keys)."""
+    kernel = flash_attention.tile(T=tl.f16)
+    dims = {"B": 1, "H": 1, "HKV": 1, "SQ": 256, "SK": 512, "D": 64}
+    made = KernelPlan(plan(kernel, dims, "h200", most=1).best, packed_facts(kernel, dims), dims)
+    loop = made.program.graph.loops[1]
+    (part, *_) = lane_parts(made, loop)
+    carried = next(new for *_, new, result in loop.carried if result.name == part.result.name)
+    made.layouts[carried.name] = Layout(())
+    assert part not in lane_parts(made, loop)

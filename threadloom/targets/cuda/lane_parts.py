@@ -6,7 +6,7 @@
 Right where the next value of what is carried is fn(carried, reduced), or carried * weight + reduced, nothing else in
 the loop reads either, `weight` is the same in the lanes, and the carried value begins with what changes nothing
 (maxima and minima may begin with anything). FlashAttention-3 keeps its row sums so; the rule here knows no operator.
-Not handled: what is done under a guard, values that lie in shared memory.
+Not handled: what is done under a guard, values that lie in shared memory, or in several layouts.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadloom.targets.cuda.kernel_plan import KernelPlan
+from threadloom.targets.cuda.layout import agrees
 from threadloom.task.ops import Kind, Loop
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands
@@ -59,6 +60,9 @@ def _of_carried(
     readers = [v.name for t in plan.tasks.values() for o in t.ops for v in operands(o) if v.name in inner | {new.name}]
     if len(readers) != len(inner) or new.name in readers:
         return None
+    first, *others = (plan.layouts.get(v.name) for v in (reduce.result, new, arg, before))
+    if first is None or not all(o is not None and agrees(first, o, new.type.axes) for o in others):
+        return None  # what goes from one layout to another would be one lane's part
     return LaneParts(reduce, result) if _begins_neutral(plan, init, COMBINING[reduce.fn][1]) else None
 
 
