@@ -14,6 +14,7 @@ from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_random_programs import on_cpu
 from tests.unit.cuda_sm80.emulation import run_on_cpu
 from tests.unit.cuda_sm80.test_on_cpu import generated
+from threadloom.examples import flash_decoding
 from threadloom.examples.retention import retention
 from threadloom.targets.cuda import nvrtc, simt
 from threadloom.targets.cuda.layout import accumulator, agrees, register_index, rows
@@ -135,3 +136,10 @@ def test_the_product_with_a_vector_meets_what_lies_in_its_rows():
     assert register_index(matrix, vector, "i") == register_index(matrix, matrix.without("k"), "i")
     made = program(4982756897)
     assert source_of(made.kernel.bind(**made.arguments))
+
+
+def test_a_tile_of_one_row_lies_as_its_rows_do_and_not_as_a_scalar():
+    """Of an axis of extent 1 a product still has rows in its registers: sums along them came to the scalar's layout."""
+    shape = {"B": 1, "HKV": 1, "G": 1, "S": 2, "D": 8}
+    given = flash_decoding.inputs(np.random.default_rng(0), **shape, dtype=np.float16)
+    assert "row_sum.1 in the layout of what it meets" not in source_of(flash_decoding.flash_decoding.bind(**given))

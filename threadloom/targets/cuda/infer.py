@@ -121,7 +121,8 @@ def _through(known: dict[str, Layout], op: tile.Op, extents: Extents) -> bool:
             else:
                 for arg in args:
                     wanted = {a for a in op.result.type.axes if extents.of(a) > 1}
-                    if arg.name in known and wanted <= {a for a in arg.type.axes if extents.of(a) > 1}:
+                    long = {a for a in arg.type.axes if extents.of(a) > 1}
+                    if arg.name in known and wanted <= long and (arg.type.axes or not op.result.type.axes):
                         return _offer(known, op.result, known[arg.name])
         case tile.Reduce():
             if op.arg.name in known and op.result.name not in known:
