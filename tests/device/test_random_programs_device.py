@@ -11,9 +11,8 @@ import pytest
 pytestmark = pytest.mark.gpu
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "hopper_random.py"
 
-# Seeds that failed on an H200 (2026-11-30: of 580, at d349320; the next nine on 2026-12-01: of 984, at c3a5805; the last
-# of 518, at 1992de8, or by planning here): kept
-# when they are mended.
+# Seeds that failed on an H200 (2026-11-30: of 580, at d349320; the next nine on 2026-12-01: of 984, at c3a5805; the
+# last of 518, at 1992de8, or in planning alone): kept when they are mended.
 KEPT = (
     1880948948, 1717325593, 458279747, 163766253, 3562, 1818395682, 677860927, 2085326468, 1512776461, 5838, 2064432304,
     741132757, 5167, 513811857, 8564, 34636930, 1473046620, 744639130, 1773, 1392369823, 553323647, 8555, 1890477572,

@@ -227,13 +227,6 @@ def _operand_type(value: tile.Value) -> str:
     return value.type.dtype.name
 
 
-def _up(x: int, multiple: int) -> int:
-    return -(-x // multiple) * multiple
-
-
-# ---------------------------------------------------------------- code
-
-
 def instruction(plan: DotPlan, row: SharedTile | Registers, column: SharedTile, n: int) -> Instruction:
     in_registers = isinstance(row, Registers)
     return Instruction(
