@@ -131,7 +131,11 @@ def _min_max(base: str) -> Handler:
             name = f"llvm.{base}num.{modifiers[-1]}"
         else:
             name = f"llvm.{'s' if signed else 'u'}{base}.i{type_.bits}"
-        t.define(operands[0], t.call(name, (a, b), type_))
+        found = t.call(name, (a, b), type_)
+        if "NaN" in modifiers:  # where either is none
+            nan = t.emit("fcmp", (a, b), I1, Attrs(predicate="uno"))
+            found = t.emit("select", (nan, t.emit("fadd", (a, b), type_), found), type_)
+        t.define(operands[0], found)
 
     return handle
 

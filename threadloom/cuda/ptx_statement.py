@@ -36,6 +36,7 @@ TYPES: dict[str, Type] = {
 
 # Modifiers that change the result and that no handler knows: leaving them out would be silently wrong.
 UNTRANSLATED = {"rz", "rm", "rp", "cc", "sat", "relu", "NaN", "xorsign"}
+KNOWN_TO = {"cvt": {"sat"}, "min": {"NaN"}, "max": {"NaN"}}  # handlers that look for them themselves
 
 
 @dataclass
@@ -110,7 +111,7 @@ class Translator:
             return
         base, *modifiers = opcode.split(".")
         handler = self.handlers.get(base)
-        refused = UNTRANSLATED - {"sat"} if base == "cvt" else UNTRANSLATED  # _cvt() itself looks for it
+        refused = UNTRANSLATED - KNOWN_TO.get(base, frozenset())
         if opcode.startswith("@") or handler is None or refused & set(modifiers):
             raise self.fail(f"{opcode} {rest}".strip())
         handler(self, modifiers, [part.strip() for part in re.split(r",(?![^\[]*\])", rest)] if rest.strip() else [])

@@ -1,8 +1,10 @@
 """Inline PTX: what would change the result and is not translated is refused; acquire and release order other accesses;
 registers wider than the instruction's type get the sign."""
 
+import numpy as np
 import pytest
 
+from threadloom import cuda
 from threadloom.cuda.ptx import translate
 from threadloom.errors import CompileError
 from threadloom.par.ops import F32, I32, PTR, Leaf, Type, Value
@@ -20,7 +22,7 @@ def _leaves(text: str, result: Type | None, *types: Type) -> list[Leaf]:
         ("add.rz.f32 $0, $1, $2;", F32),
         ("mul.sat.f32 $0, $1, $2;", F32),
         ("fma.rm.f32 $0, $1, $2, $2;", F32),
-        ("min.NaN.f32 $0, $1, $2;", F32),
+        ("min.xorsign.abs.f32 $0, $1, $2;", F32),
         ("add.cc.u32 $0, $1, $2;", I32),
         ("mad.lo.cc.u32 $0, $1, $2, $2;", I32),
         ("cvt.sat.s8.s32 $0, $1;", I32),
@@ -55,3 +57,19 @@ def test_conversions_fill_the_register() -> None:
 def test_floats_round_to_whole_floats() -> None:
     call, _ = _leaves("cvt.rmi.f32.f32 $0, $1;", F32, F32)
     assert call.attrs.callee == "llvm.floor.f32"
+
+
+def test_extremes_are_nan_where_either_is_asked_for() -> None:
+    program = cuda.compile("""
+__global__ void extremes(float *out, float a, float b) {
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(out[0]) : "f"(a), "f"(b));
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(out[1]) : "f"(a), "f"(b));
+    asm("max.f32 %0, %1, %2;" : "=f"(out[2]) : "f"(a), "f"(b));
+}
+""")
+    out = np.zeros(3, np.float32)
+    program["extremes"](1, 1, out, 2.0, -3.0)
+    assert out.tolist() == [2, -3, 2]
+    for a, b in ((np.nan, 1.0), (1.0, np.nan)):
+        program["extremes"](1, 1, out, a, b)
+        assert np.isnan(out[:2]).all() and out[2] == 1
