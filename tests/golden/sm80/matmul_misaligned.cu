@@ -235,7 +235,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
     }
     #pragma unroll
     for (int i = 0; i < 4; i++) {
-      const float t_2_2 = acc[i] + bias_2[(i) % 2 + (i / 4) * 2];
+      const float t_2_2 = acc[i] + bias_2[(i) % 2];
       const float t_3 = fmax_nan(t_2_2, c);
       t_4[i] = from_f16(to_f16(t_3));
     }
