@@ -77,7 +77,7 @@ def make(name: str, shape: dict[str, int], dtype: str, seed: int, device: str, a
         made = kernel_for(call.kernel, call.dims, given, device, WATCHDOG)
         return [("", compiled_for(made, arch) if arch else made, "")]
     except Exception as e:  # reported with the case
-        return [("", None, f"{type(e).__name__} {str(e)[:300]}")]
+        return [("", None, reason(e))]
 
 
 def ranked_best(call, given: dict[str, DeviceTensor], device: str, arch: str, plans: int) -> list[Made]:
@@ -95,8 +95,13 @@ def ranked_best(call, given: dict[str, DeviceTensor], device: str, arch: str, pl
             kernel = compile_program(program, facts, dims, WATCHDOG)
             made.append((label, compiled_for(kernel, arch) if arch else kernel, ""))
         except Exception as e:  # reported with the case
-            made.append((label, None, f"{type(e).__name__} {str(e)[:300]}"))
+            made.append((label, None, reason(e)))
     return made
+
+
+def reason(error: Exception) -> str:
+    """Without the folder of this machine: it is recorded."""
+    return f"{type(error).__name__} {str(error).replace(f'{ROOT}/', '')[:300]}"
 
 
 def compiled_for(kernel: CudaKernel, arch: str) -> CudaKernel:
