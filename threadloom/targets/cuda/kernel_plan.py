@@ -10,25 +10,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
-from threadloom.machine.model import Completion
-from threadloom.sched.backwards import backwards_loops
 from threadloom.sched.boxes import is_multiple
-from threadloom.sched.clusters import rounded_tiles
-from threadloom.sched.ops import Buffer, Issue, Reason, Signal, SProgram, Why
+from threadloom.sched.ops import Buffer, Issue, SProgram
 from threadloom.sched.placement import ends_with
-from threadloom.sched.tile_map import TileMap
 from threadloom.targets.cuda import copy
 from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot, wanted_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, Source, accumulator
+from threadloom.targets.cuda.program_view import ProgramView
 from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scalars, is_shared_scalar, outlives_its_pass
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.wgmma import Instruction
-from threadloom.task.ops import Guard, Kind, Loop, Method, STask, Tile
+from threadloom.task.ops import Kind, Method, STask, Tile
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
 
@@ -36,7 +33,7 @@ WIDEST = 16  # elements of one access, at most
 
 
 @dataclass
-class KernelPlan:
+class KernelPlan(ProgramView):
     """`facts`: tensor name -> what is known of it; `dims`: dimension -> extent the plan was made for (WHOLE axes are
     compiled in, others are parameters)."""
 
@@ -56,40 +53,7 @@ class KernelPlan:
         short = tuple((axis, granule) for axis, granule in granules.items() if granule < WIDEST)
         self.facts = {name: replace(f, granules=short) for name, f in self.facts.items()}
 
-    # ------------------------------------------------------------ tables
-
-    @cached_property
-    def tasks(self) -> dict[str, STask]:
-        return {t.name: t for t in self.program.graph.tasks}
-
-    @cached_property
-    def tiles(self) -> TileMap:
-        return TileMap(self.program.graph)
-
-    @cached_property
-    def values(self) -> dict[str, tile.Value]:
-        graph = self.program.graph
-        found = {v.name: v for t in graph.tasks for op in t.ops for v in (*operands(op), *results(op))}
-        return found | {v.name: v for loop in graph.loops for c in loop.carried for v in c}
-
-    @cached_property
-    def axes(self) -> dict[str, tile.Axis]:
-        return {a.name: a for a in self.program.graph.kernel.axes}
-
-    @cached_property
-    def issued(self) -> dict[str, Issue]:
-        return {i.task: i for s in self.program.sections for i in s.instrs if isinstance(i, Issue)}
-
-    def guards(self, task: STask) -> tuple[Guard, ...]:
-        return tuple(g for g in self.program.graph.guards if g.task == task.name)
-
-    def loop(self, number: int) -> Loop:
-        return next(x for x in self.program.graph.loops if x.id == number)
-
-    def home_loop(self, value: str) -> int:
-        """The loop whose counter gives the slot of `value`."""
-        made = self.tiles.tile(self.tiles.of(value)).producers
-        return self.tasks[made[0]].loop
+    # ------------------------------------------------------------ rounding
 
     @cached_property
     def rounds(self) -> bool:
@@ -107,58 +71,10 @@ class KernelPlan:
         carried = {v.name for loop in self.program.graph.loops for c in loop.carried for v in c}
         return frozenset(same - others - carried)
 
-    # ------------------------------------------------------------ extents
-
-    @cached_property
-    def extents(self) -> dict[str, int]:
-        """Elements of one EU's tile along each axis."""
-        chosen = {t.axis: t.extent for t in self.program.partition.tiles}
-        return {name: self._extent(axis, chosen) for name, axis in self.axes.items()}
-
-    def _extent(self, axis: tile.Axis, chosen: dict[str, int]) -> int:
-        if axis.kind is tile.AxisKind.EACH:
-            return 1
-        if axis.name in chosen and axis.kind is tile.AxisKind.TILE:
-            return chosen[axis.name]
-        return axis.dim if isinstance(axis.dim, int) else self.dims[axis.dim]
-
-    @cached_property
-    def backwards(self) -> frozenset[int]:
-        """Loops that go from their last tile to the first."""
-        return backwards_loops(self.program.graph) if self.program.partition.backwards else frozenset()
-
-    @cached_property
-    def rounded(self) -> dict[str, int]:
-        """Grid axis -> what its number of tiles is rounded up to a multiple of."""
-        return rounded_tiles(self.program.graph, self.program.partition)
-
     def multicast(self, value: str) -> int:
         """How many blocks load `value` together, each its part."""
         b = self._shared_buffer(value) if self.tiles.of(value) else None
         return b.multicast if b is not None else 1
-
-    def grid_extent(self, axis: str) -> int:
-        """Indices of a grid axis that one tile of the grid has: those of a walked axis are taken one at a time."""
-        walked = axis in self.program.partition.sequential
-        return self.program.partition.extent(axis) if walked else self.extents[axis]
-
-    @cached_property
-    def worker_extents(self) -> dict[str, int]:
-        mine = {t.axis: t.worker_extent for t in self.program.partition.tiles if t.worker_extent < t.extent}
-        return self.extents | mine
-
-    def done_by_each_worker(self, task: STask) -> bool:
-        """Whether every worker does the whole of the task: it has no axis that they share."""
-        mine = {a for a, extent in self.worker_extents.items() if extent < self.extents[a]}
-        touched = {*task.axes, *(a for o in task.ops for v in (*operands(o), *results(o)) for a in v.type.axes)}
-        written = [o for o in task.ops if isinstance(o, tile.Store | tile.AtomicAdd)]
-        touched |= {t.axis for o in written for s in o.subscripts for t in s.terms}
-        return self.program.partition.workers > 1 and not mine & touched
-
-    def worker_rows(self, axis: str, rows: int) -> str:
-        """C expression of a worker's first position along `axis` in a tile of which each has `rows`, "" where all of
-        them have all of it."""
-        return f"worker * {rows}" if self.worker_extents.get(axis, 1) < self.extents.get(axis, 1) else ""
 
     # ------------------------------------------------------------ products and layouts
 
@@ -249,10 +165,6 @@ class KernelPlan:
             return False
         return bool(self.tasks_of(role) & {*tile_.producers, *tile_.consumers})
 
-    def tasks_of(self, role: str) -> set[str]:
-        """The sTasks that the role runs."""
-        return {i.task for s in self.program.sections if s.role == role for i in s.instrs if isinstance(i, Issue)}
-
     def is_packed(self, value: str) -> bool:
         """Whether `value` is kept packed, two to a register: a computed 16-bit row operand, or a staged result."""
         return self.is_staged(value) or any(
@@ -308,16 +220,6 @@ class KernelPlan:
         return find_late_scalars(self.program.graph, self.shared_scalars)
 
     # ------------------------------------------------------------ buffers, shared memory
-
-    @cached_property
-    def buffers(self) -> dict[str, Buffer]:
-        return {b.name: b for b in self.program.buffers}
-
-    def find_buffer(self, name: str) -> Buffer | None:
-        return self.buffers.get(name)
-
-    def buffer(self, name: str) -> Buffer:
-        return self.buffers[name]
 
     def buffer_of(self, value: str, role: str) -> Buffer | None:
         tile_name = self.tiles.of(value)
@@ -424,31 +326,10 @@ class KernelPlan:
         mine = [i for s in self.program.sections if s.role in producers for i in s.instrs if isinstance(i, Issue)]
         return any(i.method is not Method.BULK_COPY and self.tasks[i.task].kind is not Kind.SCALAR for i in mine)
 
-    # ------------------------------------------------------------ signals, maps
-
-    @cached_property
-    def signals(self) -> dict[str, Signal]:
-        return {s.name: s for s in self.program.signals}
-
-    def signal(self, name: str) -> Signal:
-        return self.signals[name]
-
-    @cached_property
-    def rings(self) -> list[Signal]:
-        return [s for s in self.program.signals if s.kind is Completion.MBARRIER]
-
-    def is_group(self, signal: str) -> bool:
-        """Whether `signal` is the FIFO of matrix products."""
-        return signal in self.signals and self.signals[signal].kind is Completion.MMA_GROUP
-
-    def is_store_group(self, signal: str) -> bool:
-        return signal in self.signals and self.signals[signal].kind is Completion.COPY_GROUP
+    # ------------------------------------------------------------ barriers, maps
 
     def barrier_name(self, signal: str) -> str:
         return c_name(signal)
-
-    def barrier_index(self, signal: str) -> int:
-        return [s.name for s in self.rings].index(signal)
 
     @cached_property
     def maps(self) -> dict[str, MapSpec]:
@@ -474,40 +355,12 @@ class KernelPlan:
     def map_name(self, task: str) -> str:
         return "map_" + c_name(task.removeprefix("load_"))
 
-    # ------------------------------------------------------------ words
-
-    def task(self, name: str) -> STask:
-        return self.tasks[name]
-
-    def value(self, name: str) -> tile.Value:
-        return self.values[name]
-
-    def explain(self, reason: Reason) -> str:
-        """Why a wait or an arrival is there; the same words in all workers."""
-        if reason.why is Why.ORDER:
-            return f"order: {reason.src} -> {reason.dst}, workers take turns on {reason.buffer}"
-        found = self.find_buffer(reason.buffer)
-        away = f", {reason.distance} iterations earlier" if reason.distance else ""
-        return f"{reason.why}: {reason.src} -> {reason.dst} ({found.tile if found else reason.buffer}{away})"
-
-    def describe(self, task: STask) -> str:
-        made = ", ".join(task.writes)
-        return f"{task.name}{f': {made}' if made else ''}"
-
-    def filled_by_copies(self, buffer: str) -> bool:
-        """Whether bulk copies write the buffer."""
-        full = f"full.{buffer}"
-        return any(i.completes == full and i.method is Method.BULK_COPY for i in self.issued.values())
-
     def read_by_threads(self, task: str) -> bool:
         """Whether `task` reads shared memory by ordinary loads of all lanes."""
         if task in self.dots:
             return self.dots[task].simt
         by_threads = (Kind.VECTOR, Kind.GATHER, Kind.STORE, Kind.ATOMIC)
         return self.tasks[task].kind in by_threads if task in self.tasks else False
-
-    def stages(self, loop: int) -> int:
-        return next((p.stages for p in self.program.loops if p.loop == loop), 1)
 
 
 def _is_shared(b: Buffer) -> bool:
