@@ -35,6 +35,7 @@ def test_no_plan_whose_code_is_as_planned(monkeypatch):
     assert "bytes of shared memory are needed" in caught.value.why and caught.value.loc is not None
 
 
+@pytest.mark.slow
 def test_plans_for_less_shared_memory_where_code_takes_more_than_planned(monkeypatch):
     """Code pads tiles to what products need: a plan that fills the memory may not run, one for half of it may."""
 

@@ -127,6 +127,7 @@ def test_own_kernel_alone(loom, tmp_path):
     assert result["ratio_turn"] is None and result["goal"] is None and result["reached"] is None and result["right"]
 
 
+@pytest.mark.slow
 def test_own_kernel_with_peers_and_work(loom, tmp_path):
     text = SCALED + """
 def peers(x, factor=2.0):

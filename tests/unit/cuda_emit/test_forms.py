@@ -48,6 +48,7 @@ def source(module, shape: dict[str, int], dtype: type = np.float16) -> str:
     return source_of(function.bind(**module.inputs(np.random.default_rng(0), **shape, dtype=dtype)))
 
 
+@pytest.mark.slow
 def test_lines_are_fetched_beyond_a_box_unless_the_tile_has_the_box_beside_it():
     for head, fetched in ((128, 128), (64, 256)):
         shape = {"B": 2, "H": 4, "HKV": 4, "SQ": 512, "SK": 512, "D": head}

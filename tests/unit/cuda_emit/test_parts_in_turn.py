@@ -40,6 +40,7 @@ def test_the_decision_is_the_plans_and_is_read_back():
     assert "parts_in_turn" not in dict(planned(1)[0].decisions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [dict(workers=1), dict(workers=3), dict(longest_first=False), dict(sequential=()), dict(begins_ahead=True)],

@@ -110,6 +110,7 @@ def test_a_clang_that_cannot_precompile_is_asked_once(file: str, cache: Path, mo
     assert len(calls) == 2 and not any("-include-pch" in call or "-emit-pch" in call for call in calls)
 
 
+@pytest.mark.slow
 def test_mistakes_are_told_as_ever(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "bad.cu").write_text("__global__ void k(float *x) { x[0] = y; }\n")
     texts = []
@@ -122,6 +123,7 @@ def test_mistakes_are_told_as_ever(tmp_path: Path, cache: Path, monkeypatch: pyt
     assert os.listdir(cache)
 
 
+@pytest.mark.slow
 def test_what_another_process_is_making_is_not_made_twice(file: str, cache: Path, monkeypatch: pytest.MonkeyPatch):
     compile_source(file, SourceOptions())
     locks, made = sorted(cache.glob("*.lock")), sorted(cache.glob("*.pch"))

@@ -143,6 +143,7 @@ def test_headers_compile_with_nvidias_cuda_h(tmp_path):
     subprocess.run([CC, *flags, "-c", "main.c"], cwd=tmp_path, check=True)
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path, capsys, monkeypatch):
     from threadloom import cli
 

@@ -235,6 +235,7 @@ def test_a_gpu_that_is_not_there(gpu):
     assert error.slug == "no-gpu" and "no GPU 3" in error.what
 
 
+@pytest.mark.slow
 def test_transposed_tensors_are_copied_in_bulk_only_from_multiples_of_16_bytes():
     """A row of 1 would begin anywhere in a tensor whose other dimension is the contiguous one."""
     kernel, dims = row_sums.tile(), {"M": 128, "N": 256}

@@ -61,6 +61,7 @@ def test_lent_to_a_near_shape(ship, monkeypatch):
     assert found.origin is Origin.BORROWED and found.measured_ns == 0.0
 
 
+@pytest.mark.slow
 def test_batches_and_heads_may_differ_more_than_what_tiles_cut():
     """Attention of 64 wide heads has 0.97 of the best peer's rate by its shipped plan, 0.86 by the model's own."""
     attention = flash_attention.tile(T=bf16)

@@ -49,6 +49,7 @@ def recipe(m: int) -> Recipe:
     return Recipe(Partition(tiles, workers=2, order=("m", "n"), persistent=True), "joint", "fused")
 
 
+@pytest.mark.slow
 def test_the_fastest_in_turns_is_chosen_and_all_is_kept(tune, store):
     found = tune([256, 384, 512])
     assert found.measured == 3 and not found.failed and found.skipped == 0

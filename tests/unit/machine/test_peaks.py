@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from threadloom.machine.peaks import measure, usable_cores
 
 
@@ -13,5 +15,6 @@ def test_peaks_are_plausible():
     assert 1e8 < peaks.copy_bytes_per_s < 5e12
 
 
+@pytest.mark.slow
 def test_one_thread_is_measured_as_one():
     assert measure(1).threads == 1

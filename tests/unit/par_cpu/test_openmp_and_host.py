@@ -54,6 +54,7 @@ def test_a_runtime_with_kmpc_alone_is_adapted():
         openmp.set_threads(0)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_runtime_that_torch_loaded_is_used():
     script = "import torch\nfrom threadloom.targets.cpu import openmp\nprint(openmp.runtime().path)"

@@ -43,6 +43,7 @@ def test_loops_over_all_of_an_axis_have_no_reason_to():
     assert not backwards_loops(graph_of(matmul.tile(T=tl.bf16)))
 
 
+@pytest.mark.slow
 def test_the_search_offers_both_ways_behind_one_another():
     found = plan(flash_attention.tile(T=tl.bf16, causal=True), DIMS, "h200")
     assert not found.best.partition.backwards

@@ -123,6 +123,7 @@ def test_the_model_counts_fewer_bytes_and_whole_clusters():
     assert together.bounds[1]["resource:tma"] < alone.bounds[1]["resource:tma"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("machine", "cluster"), [pytest.param(H200, 1, marks=pytest.mark.slow), (FAST, 2)], ids=["measured", "fast"]
 )

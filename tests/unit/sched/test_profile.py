@@ -117,6 +117,7 @@ def test_the_profiler_overrules_the_model(tmp_path):
     assert any(c.model_cycles != c.measured_cycles for c in costs)
 
 
+@pytest.mark.slow
 def test_clocks_of_a_gpu_become_times_that_plans_use(tmp_path):
     """Two passes of the softmax of attention, 1000 and 1200 cycles: 1100 is what its next plan reckons with."""
     kernel, dims, machine = kernels.attention.tile(T=f16), {"B": 1, "H": 1, "S": 512, "L": 512, "D": 64}, device("h200")

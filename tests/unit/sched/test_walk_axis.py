@@ -137,6 +137,7 @@ def test_values_are_right_in_the_worst_orders(name):
         assert worst_error(made["out"], wanted["out"]) <= allowed, str(outcome)
 
 
+@pytest.mark.slow
 def test_the_walked_axis_loads_less():
     """What is kept is loaded once for all indices of a tile."""
     program = planned("chunk_scan")
