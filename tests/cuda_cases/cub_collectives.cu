@@ -135,7 +135,7 @@ static void check_segments() {
     auto found = to_host(out, n), from = to_host(moved, n);
     for (int i = 0; i < n; ++i) EXPECT(from[i] == order[i] && found[i] == keys[order[i]], "segment's element %d: %d from %d", i, found[i], from[i]);
     cub::DoubleBuffer<int> buffer(in, out);
-    with_storage([&](void* s, size_t& b) { return cub::DeviceSegmentedSort::SortKeys(s, b, buffer, n, segments, first, first + 1); });
+    with_storage([&](void* s, size_t& b) { return cub::DeviceSegmentedSort::SortKeys(s, b, buffer, n, segments - 1, first, first + 1); });
     EXPECT(buffer.Current() == out && std::is_sorted(out + 7, out + 20), "a double buffer");
   }
 }

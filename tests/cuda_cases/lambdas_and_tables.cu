@@ -1,4 +1,4 @@
-// slow; Device lambdas with captures, and functions that cannot be inlined: recursive, virtual, in tables of pointers.
+// slow; races; Device lambdas with captures, and functions that cannot be inlined: recursive, virtual, in tables of pointers.
 #include "check.h"
 
 template <class F> __global__ void each(int* out, int n, F f) {

@@ -1,4 +1,4 @@
-// The runtime library: memory of every kind, copies in 2D and 3D, streams, events, errors, symbols, launch forms,
+// overruns; The runtime library: memory of every kind, copies in 2D and 3D, streams, events, errors, symbols, launch forms,
 // occupancy, graphs, device assert and printf.
 #include <cassert>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Blocks that wait for what later blocks write, and a lock; with an argument, a thread that waits for what never comes: the loop
+// waits; Blocks that wait for what later blocks write, and a lock; with an argument, a thread that waits for what never comes: the loop
 // is named, and the program ends.
 #include "check.h"
 
