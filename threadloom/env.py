@@ -38,6 +38,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("LOOM_DEBUG", "0", "1: show tracebacks of our errors too"),
         Variable("LOOM_COMPILE_SECONDS", "60", "seconds after which a call gives up waiting for its compiler; 0: none"),
         Variable("LOOM_OPENMP", "", "path of the OpenMP runtime to use instead of the one that is found"),
+        Variable("LOOM_CPU", "", "LLVM's name of the CPU that CUDA programs are compiled for; default: this machine's"),
     )
 }
 

@@ -29,7 +29,6 @@ Dump = Callable[[str, str], None]  # (name, text) of each stage
 class UnitOptions:
     source: SourceOptions = field(default_factory=SourceOptions)
     optimize: int = 3  # LLVM's level for host and device code
-    cpu: str = ""  # LLVM's name of the target CPU; empty: this machine
     standalone: bool = True  # the object brings the arena itself (executables); False: the JIT provides it
     check: bool = False  # kernels report every access to the runtime (loom check)
     launches: str = ""  # file with first launches (runtime/profile.cpp)
@@ -260,14 +259,15 @@ def _is_long(module) -> bool:
 def emit_object(module, options: UnitOptions) -> bytes:
     import llvmlite.binding as llvm
 
-    from threadloom.targets.cpu.host import host_cpu
+    from threadloom.targets.cpu.host import target_cpu
 
-    target = host_cpu().target
-    cpu, features = (options.cpu, "") if options.cpu else (target.cpu, target.features)
+    target = target_cpu().target
     made = llvm.Target.from_triple(module.triple)
     long = _is_long(module)
     level = min(options.optimize, 2) if long else options.optimize
-    machine = made.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
+    machine = made.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
+    )
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
     tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = True
     tuning.loop_unrolling = not long

@@ -14,13 +14,13 @@ SUFFIXES = (".py", ".h", ".cuh", ".def", ".cpp")
 
 @lru_cache(maxsize=1)
 def code_generator() -> str:
-    """A digest of our sources and headers, the version of LLVM, this CPU, and the clang that LOOM_CLANG names. Another
+    """A digest of our sources and headers, the version of LLVM, the CPU, and the clang that LOOM_CLANG names. Another
     clang is not looked for: what is kept must load without one."""
     import llvmlite
 
-    from threadloom.targets.cpu.host import host_cpu
+    from threadloom.targets.cpu.host import target_cpu
 
-    digest = hashlib.sha256(repr((llvmlite.__version__, host_cpu().target, env.read("LOOM_CLANG"))).encode())
+    digest = hashlib.sha256(repr((llvmlite.__version__, target_cpu().target, env.read("LOOM_CLANG"))).encode())
     package = Path(__file__).parent.parent
     for part in PARTS:
         for path in sorted((package / part).rglob("*")):

@@ -22,7 +22,7 @@ def test_another_cpu_or_clang_is_another_identity(fresh, monkeypatch):
     assert fresh() != here
     monkeypatch.delenv("LOOM_CLANG")
     other = replace(host.host_cpu(), target=replace(host.host_cpu().target, cpu="another"))
-    monkeypatch.setattr(host, "host_cpu", lambda: other)
+    monkeypatch.setattr(host, "target_cpu", lambda: other)
     assert fresh() != here
 
 

@@ -7,10 +7,11 @@ import sys
 import numpy as np
 import pytest
 
+from threadloom.errors import CompileError
 from threadloom.par.text import parse
 from threadloom.targets.cpu import jit, openmp
 from threadloom.targets.cpu.emit import EmitOptions, emit_llvm
-from threadloom.targets.cpu.host import enable_amx, host_cpu, parse_size
+from threadloom.targets.cpu.host import enable_amx, host_cpu, parse_size, target_cpu
 
 FILL = """
 define exported void @fill(ptr %x, i64 %n) {
@@ -78,3 +79,21 @@ def test_host_facts_are_sane():
 @pytest.mark.parametrize(("text", "bytes_"), [("48K", 49152), ("2M", 2 << 20), ("1G", 1 << 30), ("512", 512)])
 def test_sizes_as_the_kernel_writes_them(text, bytes_):
     assert parse_size(text) == bytes_
+
+
+def test_programs_can_be_compiled_for_another_cpu(monkeypatch):
+    target_cpu.cache_clear()
+    assert target_cpu() == host_cpu()
+    x86 = host_cpu().target.triple.startswith("x86_64")
+    names = ("x86-64-v4", 64, "avx512f") if x86 else ("neoverse-v1", 16, "neon")
+    monkeypatch.setenv("LOOM_CPU", names[0])
+    target_cpu.cache_clear()
+    found = target_cpu()
+    assert (found.target.cpu, found.vector_bytes, found.target.triple) == (*names[:2], host_cpu().target.triple)
+    assert found.has(names[2]) and host_cpu().target.cpu != ""
+    monkeypatch.setenv("LOOM_CPU", "z80")
+    target_cpu.cache_clear()
+    with pytest.raises(CompileError, match="z80"):
+        target_cpu()
+    monkeypatch.undo()
+    target_cpu.cache_clear()

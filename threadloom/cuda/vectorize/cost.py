@@ -81,10 +81,10 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one, masked: bool) -> Cos
 
 
 def masks_bytes() -> bool:
-    """Whether this machine loads and stores bytes under a mask."""
-    from threadloom.targets.cpu.host import host_cpu
+    """Whether the target loads and stores bytes under a mask."""
+    from threadloom.targets.cpu.host import target_cpu
 
-    return host_cpu().has("avx512bw")
+    return target_cpu().has("avx512bw")
 
 
 def _registers(type_) -> float:

@@ -409,15 +409,15 @@ class LeafVectorizer(LaneBuilder):
 
 def has_fma() -> bool:
     """math.py needs it."""
-    from threadloom.targets.cpu.host import host_cpu
+    from threadloom.targets.cpu.host import target_cpu
 
-    return host_cpu().has("fma") or host_cpu().target.triple.startswith("aarch64")
+    return target_cpu().has("fma") or target_cpu().target.triple.startswith("aarch64")
 
 
 def has_mask_registers() -> bool:
-    from threadloom.targets.cpu.host import host_cpu
+    from threadloom.targets.cpu.host import target_cpu
 
-    return host_cpu().has("avx512f")
+    return target_cpu().has("avx512f")
 
 
 def goes_one_by_one(op: Leaf, shapes: Shapes, memory: Memory) -> bool:

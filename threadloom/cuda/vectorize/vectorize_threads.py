@@ -205,9 +205,9 @@ _FEWEST_SUMS, _MOST_SUMS = 4, 6  # of 16 vector registers, in pairs, with room f
 
 
 def default_width() -> int:
-    from threadloom.targets.cpu.host import host_cpu
+    from threadloom.targets.cpu.host import target_cpu
 
-    return max(4, host_cpu().vector_bytes // 4)
+    return max(4, target_cpu().vector_bytes // 4)
 
 
 def _fits_lane(type_: Type) -> bool:

@@ -6,9 +6,12 @@ import ctypes
 import os
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+
+from threadloom import env
+from threadloom.errors import CompileError
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _ARCH_PRCTL = 158  # x86-64 system call number
@@ -69,6 +72,42 @@ def host_cpu() -> HostCpu:
         caches.get(3, 0),
         cores,
     )
+
+
+@lru_cache(maxsize=1)
+def target_cpu() -> HostCpu:
+    """What CUDA programs are compiled for: this machine, or the CPU that LOOM_CPU names, with this machine's caches."""
+    name = env.read("LOOM_CPU")
+    if not name:
+        return host_cpu()
+    features = _features_of(name)
+    vector_bytes, registers = _vectors(features)
+    target = CpuTarget(host_cpu().target.triple, name)
+    return replace(
+        host_cpu(), target=target, feature_names=features, vector_bytes=vector_bytes, vector_registers=registers
+    )
+
+
+# Of what LLVM knows by the name, the features that our own choices depend on.
+_V3 = frozenset("sse2 sse4.1 sse4.2 avx avx2 fma f16c bmi bmi2".split())
+_V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+_KNOWN_CPUS = {
+    "x86_64": {
+        "x86-64-v2": frozenset("sse2 sse4.1 sse4.2".split()),
+        **dict.fromkeys(("x86-64-v3", "haswell", "znver2", "znver3"), _V3),
+        **dict.fromkeys(("x86-64-v4", "skylake-avx512", "icelake-server", "sapphirerapids", "emeraldrapids"), _V4),
+        **dict.fromkeys(("graniterapids", "znver4", "znver5"), _V4),
+    },
+    "aarch64": dict.fromkeys(("generic", "neoverse-n1", "neoverse-v1", "neoverse-v2"), frozenset({"neon", "fp-armv8"})),
+}
+
+
+def _features_of(name: str) -> frozenset[str]:
+    known = _KNOWN_CPUS.get(host_cpu().target.triple.partition("-")[0], {})
+    if name not in known:
+        why = "it is no CPU that we know"
+        raise CompileError(env.BAD_VALUE, f"LOOM_CPU is {name!r}", why=why, try_=", ".join(known))
+    return known[name]
 
 
 def _vectors(features: frozenset[str]) -> tuple[int, int]:
