@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from threadloom.machine.model import GROUPS, SEU, Completion, Device
 from threadloom.sched import decisions
 from threadloom.sched.check_clusters import check_clusters
+from threadloom.sched.check_core import check_core
 from threadloom.sched.check_findings import Finding, Findings, along
 from threadloom.sched.ops import Arrive, Fence, Inner, Instr, Issue, Section, Signal, SProgram, Wait
 from threadloom.sched.semantics import Places, describe, stages_of
@@ -18,7 +19,7 @@ STORES = (Kind.STORE, Kind.ATOMIC)
 
 def check_static(program: SProgram, device: Device) -> Findings:
     findings = Findings()
-    for check in (check_names, check_decisions, check_units, check_sections, check_signals, check_clusters):
+    for check in (check_names, check_decisions, check_core, check_units, check_sections, check_signals, check_clusters):
         check(program, device, findings)
         if findings:
             return findings  # the later ones rely on the earlier ones

@@ -17,8 +17,8 @@ class Decision:
 
 
 _RECORDS = (
-    Decision("register_rows", "rows of the accumulator block of a product on a core", hint=True),
-    Decision("register_vectors", "vectors a row of the accumulator block has on a core", hint=True),
+    Decision("register_rows", "most rows of the accumulator block of a product on a core", hint=False),
+    Decision("register_vectors", "vectors a row of that block has, where rows and lanes are many", hint=False),
     Decision(
         "nontemporal", "tensor whose stores bypass the caches: the output is larger than the last level", hint=True
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,11 @@ def rows() -> Call:
 
 def planned(call: Call) -> SProgram:
     return plan(call.kernel, call.dims, host()).best
+
+
+@cache
+def planned_product() -> SProgram:
+    return planned(product())
 
 
 def edited(program: SProgram, pattern: str, text: str) -> SProgram:
@@ -142,3 +148,51 @@ def test_a_decision_that_says_nothing_is_refused(decision, slug):
     program = planned(product())
     wrong = edited(program, r"^decide pack = b$", f"decide {decision}")
     assert [finding.slug for finding in check(wrong, host())] == [slug]
+
+
+def test_the_register_block_is_the_plans():
+    call = product()
+    smaller = edited(planned(call), r"^decide register_rows = \d+$", "decide register_rows = 3")
+    assert check(smaller, host()) == []
+    schedule = cpu_schedule(smaller)
+    made, _ = lower(schedule, form_for(schedule, call.arrays, call.dims), target_of(host()))
+    assert {step.row_block for step in multiplications(made)} == {3}
+
+
+def test_another_register_block_runs_and_agrees(tmp_path: Path, capsys):
+    small = ("matmul", "--shape", "M=70,N=80,K=90")
+    assert main(["dump", *small, "--to", str(tmp_path)]) == 0
+    file = tmp_path / "03-sched.sprog"
+    changed = re.sub(r"register_rows = \d+", "register_rows = 2", file.read_text())
+    file.write_text(re.sub(r"register_vectors = \d+", "register_vectors = 1", changed))
+    assert main(["run", *small, "--from", str(file), "--repeat", "1"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "slug"),
+    [
+        (r"^decide register_rows = \d+$", "decide register_rows = 99", "bad-decision"),
+        (r"^decide register_rows = \d+$", "decide register_rows = no", "bad-decision"),
+        (r"^decide register_rows = \d+\n", "", "bad-decision"),
+        (r"^decide register_vectors = \d+$", "decide register_vectors = 3", "bad-decision"),
+        (r"group 1,", "group 4,", "not-on-a-core"),
+        (r"workers 1,", "workers 2,", "not-on-a-core"),
+        (r"cluster 1\b", "cluster 2", "not-on-a-core"),
+    ],
+)
+def test_what_a_core_cannot_do_is_refused(pattern, text, slug):
+    """Not silently left out: the code would not be what the plan says."""
+    found = check(edited(planned_product(), pattern, text), host())
+    assert [finding.slug for finding in found] == [slug]
+
+
+def test_the_order_of_issues_makes_no_other_code():
+    """A core finishes a task before it begins the next (docs/cpu-target.md); an order that is wrong is refused."""
+    call = attention()
+    program = planned(call)
+    load = r"(?P<before>(?:^  0: issue .*\n)*?)(?P<load>^  0: issue load_v .*\n)"
+    earlier = edited(program, r"^(section loop 1 of core\n)" + load, r"\1\g<load>\g<before>")
+    assert earlier != program and check(earlier, host()) == []
+    assert code(earlier, call) == code(program, call)
+    late = edited(program, r"^(  0: issue dot_s .*\n)((?:  0: .*\n)+)", r"\2\1")
+    assert check(late, host())

@@ -62,7 +62,6 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
         tuple((tile.axis, tile.extent) for tile in partition.tiles if tile.axis in tiled),
         partition.order,
         partition.sequential,
-        partition.group,
         partition.longest_first,
         serial,
         frozenset(value for key, value in decisions if key == "nontemporal"),
@@ -70,7 +69,16 @@ def cpu_schedule(program: SProgram) -> CpuSchedule:
         frozenset(value for key, value in decisions if key == "pack"),
         frozenset(value for key, value in decisions if key == "unpacked"),
         frozenset(value for key, value in decisions if key == "share_packing" and not serial),
+        _register_block(program),
     )
+
+
+def _register_block(program: SProgram) -> tuple[int, int] | None:
+    """(rows, vectors), which check_core.py has looked at; None where the plan leaves it to the machine."""
+    said = dict(program.decisions)
+    if "register_rows" not in said or "register_vectors" not in said:
+        return None
+    return int(said["register_rows"]), int(said["register_vectors"])
 
 
 def _prefetch(value: str) -> tuple[str, Ahead]:

@@ -29,7 +29,7 @@ from threadloom.tile.uses import operands, results
 
 def plan_kernel(schedule: CpuSchedule, form: Form, target: Target) -> KernelPlan:
     kernel = simplify(schedule.kernel, schedule.sequential)
-    return Planner(kernel, schedule, form, target).plan()
+    return Planner(kernel, schedule, form, schedule.obeyed_by(target)).plan()
 
 
 @dataclass(slots=True)

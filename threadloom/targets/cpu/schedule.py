@@ -1,15 +1,15 @@
 """What the CPU generator needs of a plan: tile extents, the walk of the grid, and the choices beside them.
 
-`CpuSchedule` is the part of an sProgram that a core acts on. A core is one role that runs tasks in program order, so
-order and stages only move prefetches; what is left are the tile sizes, the kernel with its operations in the plan's
-order, and the decisions. `Target` holds the facts of the machine model, `Form` what is compiled in of one call's
-arguments.
+`CpuSchedule` is the part of an sProgram that a core acts on. A core is one role that finishes a task before it begins
+the next, so it gains nothing by another order of Issues, stages or slots, and its code is made in the kernel's order;
+what is left are the tile sizes, the walk of the grid and the decisions. `Target` holds the facts of the machine model,
+`Form` what is compiled in of one call's arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Device
@@ -97,13 +97,13 @@ class CpuSchedule:
     """`extents`: tile size of every TILE axis; `order`: grid axes, slowest first; `sequential`: grid axes that one
     iteration walks by itself; `nontemporal`: outputs whose stores go past the caches; `prefetch`: what is fetched ahead
     (ahead.py); `packed`, `unpacked`: operands of products that are copied into panels, and that are read where they lie
-    (of others the generator decides); `shared`: tensors whose packed copy is made once for all tiles of the grid."""
+    (of others the generator decides); `shared`: tensors whose packed copy is made once for all tiles of the grid;
+    `block`: most rows, and vectors a row, of a product's register block (None: the machine's)."""
 
     kernel: Kernel
     extents: tuple[tuple[str, int], ...]
     order: tuple[str, ...] = ()
     sequential: tuple[str, ...] = ()
-    group: int = 1
     longest_first: bool = False
     serial: bool = False  # so little work that forking costs more than it gives
     nontemporal: frozenset[str] = frozenset()
@@ -111,6 +111,7 @@ class CpuSchedule:
     packed: frozenset[str] = frozenset()
     unpacked: frozenset[str] = frozenset()
     shared: frozenset[str] = frozenset()
+    block: tuple[int, int] | None = None
 
     def extent(self, axis: str) -> int:
         return next(extent for name, extent in self.extents if name == axis)
@@ -118,6 +119,10 @@ class CpuSchedule:
     def ahead(self, name: str) -> Ahead | None:
         """How tensor, or product, `name` is fetched ahead."""
         return next((ahead for key, ahead in self.prefetch if key == name), None)
+
+    def obeyed_by(self, target: Target) -> Target:
+        """`target` with the plan's register block."""
+        return target if self.block is None else replace(target, rows=self.block[0], vectors=self.block[1])
 
 
 # ---------------------------------------------------------------- what is compiled in of a call's arguments
