@@ -43,7 +43,7 @@ IN_EXPONENTIALS: dict[Cost, float] = {
 
 FACTORS_WORTH = 0.75  # of the exponentials may be left, as in targets/cuda/factors.py
 
-Measured = Callable[[STask, Sizes, str], float | None]  # task, sizes, sEU -> nanoseconds
+Measured = Callable[[STask, Sizes, str, float], float | None]  # task, sizes, sEU, the model's ns -> nanoseconds
 
 
 @dataclass(frozen=True, slots=True)

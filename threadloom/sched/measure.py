@@ -99,10 +99,10 @@ class Measurer:
         text = recipe_text(recipe)
         return self._time_of(text, self._ask("measure", recipe=text))
 
-    def make(self, recipe: Recipe, path: Path) -> Made:
-        """Compile the plan to `path`."""
+    def make(self, recipe: Recipe, path: Path, clocks: bool = False) -> Made:
+        """Compile the plan to `path`, with in-kernel clocks where asked."""
         text = recipe_text(recipe)
-        answer = self._ask("make", recipe=text, path=str(path))
+        answer = self._ask("make", recipe=text, path=str(path), clocks=clocks)
         if answer is None:
             return Made(text, path, error=f"not compiled within {self._timeout_s:.0f} s")
         return Made(text, path, answer.get("fault", ""), answer.get("error", ""))
@@ -120,6 +120,12 @@ class Measurer:
         explained = self._ask("explain_hang", paths=[str(made.path)]) or {}
         found = explained.get("hang") or explained.get("error") or "no answer"
         return PlanTime(made.recipe, "timeout", 0.0, f"it hangs: {found}"), []
+
+    def task_times(self, made: Made) -> list[dict]:
+        """What the sTasks of a plan compiled with clocks took (`profiled.times_of_records`); [] where that could not
+        be had."""
+        answer = self._ask("clocks", min(self._timeout_s, READY_S), paths=[str(made.path)]) or {}
+        return answer.get("times", [])
 
     def race(self, made: list[Made]) -> list[float]:
         """Times in ns of compiled plans that take turns; [] where they could not be had."""

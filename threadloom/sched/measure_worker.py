@@ -14,6 +14,7 @@ from threadloom.dtypes import numpy_dtype, u4
 from threadloom.errors import ThreadloomError
 from threadloom.machine.model import Device
 from threadloom.sched.ops import SProgram
+from threadloom.sched.profiled import times_of_records
 from threadloom.sched.sizes import dim_extent
 from threadloom.tile.ops import Access, Kernel, Tensor
 from threadloom.tile.text import parse_text
@@ -39,7 +40,8 @@ def answer(request: dict) -> dict:
     dims, scalars = request["dims"], request["scalars"]
     match request["do"]:
         case "make":
-            return {"fault": timer.make_ready(_program(request, machine), dims, Path(request["path"]))}
+            program, path = _program(request, machine), Path(request["path"])
+            return {"fault": timer.make_ready(program, dims, path, **({"clocks": True} if request["clocks"] else {}))}
         case "load":
             return {"loaded": len(_arrays(request))}
         case "measure":
@@ -48,6 +50,10 @@ def answer(request: dict) -> dict:
             paths = [Path(p) for p in request["paths"]]
             ns, sample = timer.time_ready(paths, _arrays(request), dims, scalars, machine)
             return {"ns": ns, "sample": sample}
+        case "clocks":
+            made = timer.read_ready(Path(request["paths"][0]))
+            records = timer.clocks_of(made, _arrays(request), dims, scalars)
+            return times_of_records(made.program, dims, machine, records)
         case "explain_hang":
             return {"hang": timer.explain_hang(Path(request["paths"][0]), _arrays(request), dims, scalars)}
     return {"error": f"there is no job called {request['do']!r}"}

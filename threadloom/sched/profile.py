@@ -48,9 +48,13 @@ class Costs:
         unit = self.placement.units[task.name]
         work = work_of(task, self.sizes, unit.split, bool(self.device.fact("exponential_factors", 0)))
         modelled = model_cycles(task, self.device, unit.seu, unit.method, work, self._traits(task, unit))
-        if self.measured is None or (ns := self.measured(task, self.sizes, unit.seu.name)) is None:
+        if self.measured is None:
             return modelled
-        cycles = ns * self.device.clock_ghz.value
+        ghz = self.device.clock_ghz.value
+        ns = self.measured(task, self.sizes, unit.seu.name, modelled.occupancy / ghz)
+        if ns is None:
+            return modelled
+        cycles = ns * ghz
         return Cycles(cycles, modelled.demand, cycles + max(0.0, modelled.latency - modelled.occupancy))
 
     def _traits(self, task: STask, unit: Unit) -> Traits:
@@ -163,7 +167,7 @@ def stored_times(store: Store, device: Device) -> Measured:
 
     key = device_key(device)
 
-    def lookup(task: STask, sizes: Sizes, unit: str) -> float | None:
+    def lookup(task: STask, sizes: Sizes, unit: str, _modelled_ns: float = 0.0) -> float | None:
         return store.task_time(key, expression_key(task), sizes_key(task, sizes), unit)
 
     return lookup

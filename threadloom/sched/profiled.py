@@ -73,9 +73,9 @@ def task_costs(made: Candidate, device: Device) -> list[TaskCost]:
         if task.kind is Kind.SCALAR:
             continue
         unit = made.placement.units[task.name].seu.name
-        ns = made.costs.measured(task, made.sizes, unit) if made.costs.measured else None
-        cycles = 0.0 if ns is None else ns * device.clock_ghz.value
-        found.append(TaskCost(task.name, unit, modelled.of(task).occupancy, cycles))
+        ghz, occupancy = device.clock_ghz.value, modelled.of(task).occupancy
+        ns = made.costs.measured(task, made.sizes, unit, occupancy / ghz) if made.costs.measured else None
+        found.append(TaskCost(task.name, unit, occupancy, 0.0 if ns is None else ns * ghz))
     return found
 
 

@@ -3,11 +3,14 @@
 Every time is stored as soon as it is measured; a later run with the same kernel, shape and device measures only what is
 missing. Plans that failed or timed out are remembered as such and not tried again. Where compiling takes longer than
 measuring (a GPU), workers compile as many plans at a time as there are cores, one worker measures what is ready, and
-the few fastest run once more in turns, since a GPU's clock depends on what ran before.
+the few fastest run once more in turns, since a GPU's clock depends on what ran before. Where vector code decides, only
+half of the plans are the model's best: the fastest of them run with clocks inside, and the rest are the best of a
+search with what their sTasks took (`learn.py`).
 """
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +24,7 @@ from threadloom.errors import CompileError, slug
 from threadloom.machine.cpu import usable_cores
 from threadloom.machine.model import Device
 from threadloom.sched.candidate import Candidate
+from threadloom.sched.learn import Lessons, worth_learning
 from threadloom.sched.measure import TIMEOUT_S, Made, Measurer
 from threadloom.sched.ops import SProgram
 from threadloom.sched.reuse import Recipe, key_of, recipe_from_text, recipe_of_candidate, recipe_text, remake
@@ -35,6 +39,7 @@ MOST_PLANS = 24
 PER_PRODUCT_S, MOST_S = 20.0, 60.0  # time limit: for each product of the kernel, and in all
 COMPILED_FIRST = ("sm_90a", "sm_80")  # architectures whose plans are compiled by workers of their own
 MOST_COMPILERS = 16
+LEAST_TO_LEARN, CLOCKED, LEARNING_S = 6, 2, 6.0  # plans; plans run with clocks; seconds that this may take
 RACED, CLOSE = 4, 1.06  # plans that run again in turns: those within a few percent of the best
 
 
@@ -123,19 +128,16 @@ def tune(
         products = sum(t.kind is Kind.DOT for t in outcome.best.graph.tasks)
         limit_s = min(MOST_S, PER_PRODUCT_S * max(1, products)) if compiled_first else float("inf")
     options = {"timeout_s": timeout_s, **({"worker": worker} if worker else {})}
+    known = store.plan_times(key)
+    missing = [r for r in recipes if recipe_text(r) not in known]
+    total = len(known) + len(missing) if compiled_first else len(recipes)
     session = Session(
-        kernel, dims, device, store, arrays, scalars, progress, options, began + limit_s, store.plan_times(key), key,
-        len(recipes),
-    )  # fmt: skip
-    missing = []
-    for recipe in recipes:
-        before = session.known.get(recipe_text(recipe))
-        if before is None:
-            missing.append(recipe)
-        elif compiled_first:
-            session.add(before, stored=True)
+        kernel, dims, device, store, arrays, scalars, progress, options, began + limit_s, known, key, total
+    )
     if compiled_first:
-        _measure_compiled(session, missing)
+        for before in known.values():
+            session.add(before, stored=True)
+        _measure_compiled(session, missing, outcome)
     else:
         _measure_each(session, recipes)
     return _choose(session, time.monotonic() - began)
@@ -180,68 +182,136 @@ def _measure_each(session: Session, recipes: list[Recipe]) -> None:
 # ---------------------------------------------------------------- compiled by workers of their own
 
 
-def _measure_compiled(session: Session, recipes: list[Recipe]) -> None:
-    """Measure plans as they become ready. Those whose code is not as planned (spills, serialised products) are measured
-    only where no other ran."""
-    if not recipes:
-        return
-    faulty: list[Made] = []
-    good: dict[str, Made] = {}
-    samples: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory(prefix="threadloom-tune-") as folder, session.measurer() as measurer:
+@dataclass
+class Run:
+    """What is measured of compiled plans. Those whose code is not as planned (spills, serialised products) wait: they
+    are measured only where no other ran."""
+
+    session: Session
+    measurer: Measurer
+    compilers: Compilers
+    folder: Path
+    faulty: list[Made] = field(default_factory=list)
+    good: dict[str, Made] = field(default_factory=dict)
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+    def measure(self, recipes: list[Recipe]) -> None:
+        """Plans as they become ready."""
         loader = ThreadPoolExecutor(1)
-        loading = loader.submit(measurer.load)  # while the first plans compile
-        for made in _made(session, recipes, Path(folder)):
+        loading = loader.submit(self.measurer.load)  # while the first plans compile
+        for made in self.compilers.made(recipes, self.folder):
             loading.result()
             if made.error:
-                session.add(PlanTime(made.recipe, "failed", 0.0, made.error))
+                self.session.add(PlanTime(made.recipe, "failed", 0.0, made.error))
             elif made.fault:
-                faulty.append(made)
-            elif session.time_left > 0:
-                result, samples[made.recipe] = measurer.measure_ready(made)
-                session.add(result)
-                if result.state == "ok":
-                    good[made.recipe] = made
+                self.faulty.append(made)
+            elif self.session.time_left > 0:
+                self._time(made)
         loader.shutdown()
-        for made in faulty:
-            if good or session.time_left <= 0:
-                session.add(PlanTime(made.recipe, "failed", 0.0, made.fault))
+
+    def _time(self, made: Made) -> None:
+        result, self.samples[made.recipe] = self.measurer.measure_ready(made)
+        self.session.add(result)
+        if result.state == "ok":
+            self.good[made.recipe] = made
+
+    def finish(self) -> None:
+        some_ran = bool(self.good)
+        for made in self.faulty:
+            if some_ran or self.session.time_left <= 0:
+                self.session.add(PlanTime(made.recipe, "failed", 0.0, made.fault))
             else:
-                result, samples[made.recipe] = measurer.measure_ready(made)
-                session.add(result)
-        for wrong in _outvoted(session, samples):
-            good.pop(wrong, None)
-        _race(session, measurer, good)
+                result, self.samples[made.recipe] = self.measurer.measure_ready(made)
+                self.session.add(result)
+        for wrong in _outvoted(self.session, self.samples):
+            self.good.pop(wrong, None)
+        _race(self.session, self.measurer, self.good)
 
 
-def _made(session: Session, recipes: list[Recipe], folder: Path) -> Iterator[Made]:
-    """Compiled plans in the order they become ready; none after the deadline."""
-    compilers = [session.measurer() for _ in range(max(1, min(MOST_COMPILERS, usable_cores(), len(recipes))))]
-    idle = list(compilers)
+def _measure_compiled(session: Session, recipes: list[Recipe], outcome: Outcome) -> None:
+    """Measure `recipes`; where learning is worth it, half of them, and then what the corrected model likes best."""
+    if not recipes:
+        return
+    first = len(recipes)
+    if len(recipes) >= LEAST_TO_LEARN and worth_learning(outcome.best.graph):
+        first = (len(recipes) + 1) // 2
+    with (
+        tempfile.TemporaryDirectory(prefix="threadloom-tune-") as folder,
+        session.measurer() as measurer,
+        Compilers(session, first) as compilers,
+    ):
+        run = Run(session, measurer, compilers, Path(folder))
+        run.measure(recipes[:first])
+        if first < len(recipes):
+            run.measure(_learned(run, recipes[first:], outcome))
+        run.finish()
 
-    def make(number: int, recipe: Recipe) -> Made | None:
-        if session.time_left <= 0:
-            return None
-        compiler = idle.pop()  # there are as many as threads
-        try:
-            return compiler.make(recipe, folder / f"{number}.plan")
-        finally:
-            idle.append(compiler)
 
-    pool = ThreadPoolExecutor(len(compilers))
-    try:
-        futures: list[Future] = [pool.submit(make, at, recipe) for at, recipe in enumerate(recipes)]
-        for future in as_completed(futures, timeout=max(1.0, min(session.time_left, 1e6))):
-            made = future.result()
-            if made is not None:
-                yield made
-    except TimeoutError:
-        pass  # the time limit
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for compiler in compilers:
+def _learned(run: Run, rest: list[Recipe], outcome: Outcome) -> list[Recipe]:
+    """As many plans as `rest`: those that rank best once clocks in the fastest so far have corrected the model."""
+    session = run.session
+    lessons = Lessons(session.device)
+    if session.time_left < LEARNING_S + 2 * outcome.seconds:
+        return rest
+    fastest = sorted((f for f in session.found if f.plan in run.good), key=lambda f: f.ns)[:CLOCKED]
+    candidates = {recipe_text(recipe_of_candidate(c)): c for c in outcome.candidates}
+    clocked = [recipe_from_text(f.plan) for f in fastest if f.plan in candidates]
+    for made in run.compilers.made(clocked, run.folder, clocks=True):
+        if not made.error:
+            lessons.add(candidates[made.recipe], run.measurer.task_times(made))
+    if not lessons:
+        return rest
+    again = plan(session.kernel, session.dims, session.device, measured=lessons.time, breadth=session.total)
+    done = {*session.known, *(f.plan for f in session.found), *(m.recipe for m in run.faulty)}
+    ranked = {recipe_text(r): r for r in (*_distinct(again.candidates, 2 * session.total), *rest)}
+    return [r for text, r in ranked.items() if text not in done][: len(rest)]
+
+
+class Compilers:
+    """Workers that compile plans, as many at a time as there are cores. Use as a context manager."""
+
+    def __init__(self, session: Session, most: int):
+        self._session = session
+        count = max(1, min(MOST_COMPILERS, usable_cores(), most))
+        self._all = [session.measurer() for _ in range(count)]
+        self._idle = list(self._all)
+        self._numbers = itertools.count()
+
+    def __enter__(self) -> Compilers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for compiler in self._all:
             compiler.__exit__()
-        pool.shutdown()
+
+    def made(self, recipes: list[Recipe], folder: Path, clocks: bool = False) -> Iterator[Made]:
+        """Compiled plans in the order they become ready; none after the deadline."""
+        session = self._session
+
+        def make(number: int, recipe: Recipe) -> Made | None:
+            if session.time_left <= 0:
+                return None
+            compiler = self._idle.pop()  # there are as many as threads
+            try:
+                return compiler.make(recipe, folder / f"{number}.plan", clocks)
+            finally:
+                self._idle.append(compiler)
+
+        pool, ended = ThreadPoolExecutor(len(self._all)), False
+        try:
+            futures: list[Future] = [pool.submit(make, next(self._numbers), recipe) for recipe in recipes]
+            for future in as_completed(futures, timeout=max(1.0, min(session.time_left, 1e6))):
+                made = future.result()
+                if made is not None:
+                    yield made
+            ended = True
+        except TimeoutError:
+            pass  # the time limit
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for compiler in () if ended else self._all:  # what still compiles is of no use
+                compiler.stop()
+            pool.shutdown()
 
 
 def _outvoted(session: Session, samples: dict[str, list[float]]) -> list[str]:

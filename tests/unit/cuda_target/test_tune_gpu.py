@@ -15,6 +15,7 @@ from threadloom.sched import measure, reuse
 from threadloom.sched import tune as tuning
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.reuse import Recipe, key_of, recipe_text
+from threadloom.sched.search import plan
 from threadloom.store import Store
 
 KERNEL = kernels.matmul.tile(T=f16)
@@ -29,8 +30,13 @@ def store(tmp_path):
         yield made
 
 
+@pytest.fixture(scope="module")
+def outcome():
+    return plan(KERNEL, DIMS, H200)
+
+
 @pytest.fixture
-def tune(store, monkeypatch, tmp_path):
+def tune(store, monkeypatch, tmp_path, outcome):
     """tune(extents of m) measures one plan for each of them."""
     monkeypatch.setenv("FAKE_GPU_LOG", str(tmp_path / "log"))
     monkeypatch.setattr(measure, "READY_S", 0.5)
@@ -38,7 +44,7 @@ def tune(store, monkeypatch, tmp_path):
 
     def run(extents, **options):
         monkeypatch.setattr(tuning, "_distinct", lambda candidates, most: [recipe(m) for m in extents])
-        return tuning.tune(KERNEL, DIMS, H200, store, worker=WORKER, **options)
+        return tuning.tune(KERNEL, DIMS, H200, store, worker=WORKER, outcome=outcome, **options)
 
     run.log = tmp_path / "log"
     return run

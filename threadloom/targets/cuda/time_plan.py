@@ -20,7 +20,9 @@ import numpy as np
 from threadloom.errors import CompileError, InternalError
 from threadloom.machine.model import Device
 from threadloom.sched.ops import SProgram
+from threadloom.sched.timeline_measured import ClockRecord
 from threadloom.targets.cuda import driver, driver_work, nvrtc
+from threadloom.targets.cuda.clocks import read_clocks
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of, packed
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.launch import NO_EMITTER, fault_of, model_of, raise_if_stuck
@@ -30,8 +32,9 @@ from threadloom.tile.ops import Access, Kernel
 ROTATED_BYTES = 160e6  # of input sets together: more than three times what the second-level cache holds
 MOST_SETS = 8
 GRAPH_NS, MOST_CALLS = 2e6, 200  # how long one graph of launches should take, and the most launches in it
-REPEATS = 7
+REPEATS, WARM_LAUNCHES = 7, 3
 SAMPLED, SAMPLED_END = 2000, 64  # elements of each result that are compared between plans
+CLOCK_RECORDS = 3000  # that each role of block 0 keeps
 NOT_A_NUMBER = 1e300  # in their place, as JSON has none
 
 
@@ -61,9 +64,11 @@ def packed_facts_of(program: SProgram, dims: Mapping[str, int]) -> dict[str, Ten
     return facts if program.combine is None else packed_facts_of(program.combine, dims) | facts
 
 
-def make_ready(program: SProgram, dims: Mapping[str, int], path: Path) -> str:
-    """Compile `program` and write it to `path`; returns what in its code is not as planned."""
-    kernel = compile_program(program, packed_facts_of(program, dims), dict(dims))
+def make_ready(program: SProgram, dims: Mapping[str, int], path: Path, clocks: bool = False) -> str:
+    """Compile `program`, with in-kernel clocks where asked, and write it to `path`; returns what in its code is not as
+    planned."""
+    records = CLOCK_RECORDS if clocks else 0
+    kernel = compile_program(program, packed_facts_of(program, dims), dict(dims), timeline=records)
     fault = fault_of(kernel)
     path.write_bytes(pickle.dumps(Ready(kernel, fault)))
     return fault
@@ -174,6 +179,18 @@ def _graph(kernel: CudaKernel, data: DeviceData, dims: dict[str, int], scalars, 
     calls = int(min(MOST_CALLS, max(1, GRAPH_NS // max(first, 1.0))))
     calls = -(-calls // data.sets) * data.sets
     return Graph(driver_work.capture(lambda: launches(calls), stream), calls)
+
+
+def clocks_of(
+    kernel: CudaKernel, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int], scalars: Mapping[str, float]
+) -> list[ClockRecord]:
+    """What the clocks of `kernel`, compiled with them, show in the last of a few launches."""
+    data = DeviceData.of(arrays)
+    prepared = kernel.prepare(data.tensors, dict(dims))
+    for number in range(WARM_LAUNCHES):
+        prepared.launch(data.pointers(number), [scalars[n] for n in prepared.scalars], 0)
+    driver_work.synchronize(0, kernel.source.name)
+    return read_clocks(kernel, CLOCK_RECORDS)
 
 
 def explain_hang(path: Path, arrays: Mapping[str, np.ndarray], dims: Mapping[str, int], scalars) -> str:
