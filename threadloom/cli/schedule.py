@@ -9,18 +9,21 @@ Perfetto (Chrome's trace format), and the plan itself as an sProgram, with the k
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from threadloom.cli import json_output
+from threadloom.cli import UsageError, json_output
 from threadloom.cli.kernel_argument import add_dtype_argument, add_kernel_arguments, add_policy_argument
 from threadloom.cli.numbers import positive
 from threadloom.whole_file import write_whole
 
 if TYPE_CHECKING:
     from threadloom.cli.inputs import Problem
+    from threadloom.cli.kernel_argument import Chosen
+    from threadloom.clocked import Clocked
     from threadloom.machine.model import Device
     from threadloom.sched.check_findings import Finding
     from threadloom.sched.overlap import Overlap
@@ -40,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         " cores they are measured now, for other devices kept ones are used")  # fmt: skip
     parser.add_argument("--task-times", type=Path, metavar="FILE", help="keep sTask times measured on the device"
                         " (benchmarks/hopper_timeline.py) and plan with them")  # fmt: skip
+    parser.add_argument("--measure", action="store_true", help="run the plan on this machine's GPU with clocks inside:"
+                        " timeline-measured.*, timelines.svg (predicted above measured), task-times.json")  # fmt: skip
     parser.add_argument("--pipelined", action="store_true", help="fail where the best plan of a loop does not overlap"
                         " its iterations, and say what keeps it from that")  # fmt: skip
     parser.add_argument("--to", type=Path, metavar="DIR", help="for the files (default: out/schedule/KERNEL-DEVICE)")
@@ -58,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
     chosen = choose_from(args)
     machine = device(args.device)
+    if args.measure and (machine.arch == "cpu" or args.profile or args.task_times):
+        raise UsageError("--measure is for a GPU's plan by the model: leave out --profile and --task-times")
     problem = planning_problem(chosen, args.dtype, "f32" if machine.arch == "cpu" else "f16")
     if args.profile or args.task_times:
         outcome, costs = _profiled(args, problem, machine)
@@ -73,6 +80,9 @@ def run(args: argparse.Namespace) -> int:
     checked_s = time.perf_counter() - began
     folder = args.to or Path("out") / "schedule" / f"{chosen.name}-{args.device}"
     written = _write(folder, timeline, problem, outcome)
+    measured = _measure(args, chosen, machine, outcome) if args.measure else None
+    if measured is not None:
+        written += _write_measured(folder, timeline, measured)
     record = {
         "kernel": chosen.name,
         "device": args.device,
@@ -96,10 +106,13 @@ def run(args: argparse.Namespace) -> int:
         "findings": [str(f) for f in findings],
         "files": [str(p) for p in written],
         "profile": as_json(costs),
+        "measured_ii_cycles": measured.timeline.ii_cycles if measured is not None else None,
     }
     json_output.write(args, "schedule", 2, record)
     if args.json != "-":
         _print(timeline, outcome, loops, findings, checked_s, written)
+        if measured is not None:
+            _print_measured(timeline, measured)
         for cost in costs:
             took = f"{cost.measured_cycles:.0f} measured" if cost.measured_cycles else "not measured"
             print(f"  {cost.task} on {cost.unit}: {cost.model_cycles:.0f} cycles by the model, {took}")
@@ -107,7 +120,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _profiled(args: argparse.Namespace, problem: Problem, machine: Device) -> tuple[Outcome, list[TaskCost]]:
-    from threadloom.cli import UsageError
     from threadloom.cli.kernel_argument import policy_of
     from threadloom.sched.profiled import profiled_plan, read_times
     from threadloom.store import open_store
@@ -121,6 +133,34 @@ def _profiled(args: argparse.Namespace, problem: Problem, machine: Device) -> tu
                 raise UsageError(f"there is no file {args.task_times}")
             read_times(args.task_times.read_text(errors="replace"), machine, store, str(args.task_times))
         return profiled_plan(problem.kernel, problem.dims, machine, store, policy_of(args.policy), args.limit)
+
+
+def _measure(args: argparse.Namespace, chosen: Chosen, machine: Device, outcome: Outcome) -> Clocked:
+    from threadloom.cli.tune import problem_to_measure
+    from threadloom.clocked import run_with_clocks
+
+    kernel, dims, integers, scalars = problem_to_measure(chosen, args.dtype, machine.arch)
+    return run_with_clocks(outcome, kernel, dims, machine, integers, scalars, title=chosen.name)
+
+
+def _write_measured(folder: Path, planned: Timeline, measured: Clocked) -> list[Path]:
+    from threadloom.planning import drawings
+    from threadloom.sched.timeline_svg import render_both
+
+    texts = {n.replace("timeline", "timeline-measured"): text for n, text in drawings(measured.timeline).items()}
+    texts["timelines.svg"] = render_both(planned, measured.timeline)
+    texts["task-times.json"] = json.dumps(measured.task_times)
+    for name, text in texts.items():
+        write_whole(folder / name, text)
+    return [folder / name for name in texts]
+
+
+def _print_measured(planned: Timeline, measured: Clocked) -> None:
+    from threadloom.cli.terminal import print_timeline
+
+    print_timeline(measured.timeline)
+    if measured.timeline.ii_cycles:
+        print(f"  measured every {measured.timeline.ii_cycles:.0f} cycles, planned {planned.ii_cycles:.0f}")
 
 
 def _loops(outcome: Outcome, loops: list[Overlap]) -> list[dict[str, object]]:

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     if store is None:
         raise UsageError("nothing can be kept: LOOM_CACHE=off")
     chosen, machine = choose_from(args), device(args.device)
-    kernel, dims, integers, scalars = _problem(chosen, args.dtype, machine.arch)
+    kernel, dims, integers, scalars = problem_to_measure(chosen, args.dtype, machine.arch)
     shown = _Shown(quiet=args.json == "-")
     with store, shown:
         outcome = None
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _problem(
+def problem_to_measure(
     chosen: Chosen, dtype: str | None, arch: str
 ) -> tuple[Kernel, dict[str, int], dict[str, np.ndarray], dict[str, float]]:
     """(kernel, extents, values of integer tensors, scalars). A GPU's problem may be larger than this process should

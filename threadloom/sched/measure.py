@@ -25,6 +25,7 @@ import numpy as np
 
 from threadloom.machine.model import Device
 from threadloom.sched.reuse import Recipe, recipe_text
+from threadloom.sched.timeline_measured import ClockRecord
 from threadloom.store import PlanTime
 from threadloom.tile.ops import Kernel
 
@@ -126,6 +127,13 @@ class Measurer:
         be had."""
         answer = self._ask("clocks", min(self._timeout_s, READY_S), paths=[str(made.path)]) or {}
         return answer.get("times", [])
+
+    def clock_records(self, made: Made) -> tuple[list[ClockRecord], str]:
+        """What the clocks of a plan compiled with them show, and why there are none."""
+        answer = self._ask("clocks", min(self._timeout_s, READY_S), paths=[str(made.path)])
+        if answer is None:
+            return [], "it hangs"
+        return [ClockRecord(*r) for r in answer.get("records", [])], answer.get("error", "")
 
     def race(self, made: list[Made]) -> list[float]:
         """Times in ns of compiled plans that take turns; [] where they could not be had."""

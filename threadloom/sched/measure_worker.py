@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def answer(request: dict) -> dict:
         case "clocks":
             made = timer.read_ready(Path(request["paths"][0]))
             records = timer.clocks_of(made, _arrays(request), dims, scalars)
-            return times_of_records(made.program, dims, machine, records)
+            return times_of_records(made.program, dims, machine, records) | {"records": [astuple(r) for r in records]}
         case "explain_hang":
             return {"hang": timer.explain_hang(Path(request["paths"][0]), _arrays(request), dims, scalars)}
     return {"error": f"there is no job called {request['do']!r}"}

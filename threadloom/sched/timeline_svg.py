@@ -6,6 +6,7 @@ bar or wait tells everything about it.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from html import escape
@@ -57,6 +58,17 @@ HATCH = (
 def render_svg(timeline: Timeline, width: int = 1100, whole: bool = False) -> str:
     """The first iterations of the timeline, or the whole of it, `width` pixels wide."""
     return _Drawing(timeline, timeline if whole else beginning(timeline), width).text()
+
+
+def render_both(planned: Timeline, measured: Timeline, width: int = 1100) -> str:
+    """The predicted timeline above the measured one, in one picture."""
+    pictures, tops, height = [render_svg(t, width) for t in (planned, measured)], [], 0.0
+    for picture in pictures:
+        tops.append(height)
+        height += float(re.search(r'height="([0-9.]+)"', picture)[1])
+    inner = [p.replace("<svg ", f'<svg y="{top:.0f}" ', 1) for p, top in zip(pictures, tops, strict=True)]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height:.0f}">'
+    return "\n".join([head, *inner, "</svg>", ""])
 
 
 def color_of(bar: Bar, inner: int) -> str:

@@ -73,6 +73,7 @@ def test_policy_of_ones_own(loom, tmp_path):
         (("matmul", "--dtype", "i32"), 2, "invalid choice"),
         (("nothing",), 2, "no example"),
         (("matmul", "--task-times", "none.json", *SMALL), 2, "there is no file none.json"),
+        (("matmul", "--measure", *SMALL), 2, "--measure is for a GPU's plan"),
         ((), 2, "KERNEL"),
     ],
 )

@@ -92,7 +92,7 @@ def test_tuning_ranks_the_rest_by_what_it_learned(monkeypatch, tmp_path):
     monkeypatch.setenv("FAKE_GPU_LOG", str(tmp_path / "log"))
     outcome = plan(KERNEL, DIMS, H200, breadth=8)
     times = [e for c in outcome.candidates for e in times_of(c, vector_tasks(c), 2.0)]
-    monkeypatch.setenv("FAKE_GPU_TIMES", json.dumps(times))
+    monkeypatch.setenv("FAKE_GPU_CLOCKS", json.dumps({"times": times}))
     asked = []
 
     def watched(*args, **options):
