@@ -161,6 +161,11 @@ def rewritten(text: str, tmp_path: Path) -> str:
             "template <> void k<int>(int *x) { run_on_cpu(k_kernel<int>(), x); }",
         ),
         ("__device__ float f(float x) { return x; } int g;", "__device__ float f(float x); int g;"),
+        (  # of an undefined static function g++ 13 says the local name, g++ 12 the other
+            "static __device__ int f(int x);\ninline static __device__ int f(int x) { return x; }",
+            "__device__ int f(int x);\ninline __device__ int f(int x);",
+        ),
+        ("struct S { static __device__ int f(); };", "struct S { static __device__ int f(); };"),
         (
             "struct S { int a; __device__ S() : a{1} { f(); } };",
             "struct S { int a; __device__ S() : a{1} { __builtin_trap(); } };",

@@ -167,13 +167,14 @@ class _Rewriter:
         stop = toks[min(after, len(toks)) - 1].end
         if "__global__" in words:
             return [(toks[first].start, stop, self._kernel(text, toks, first, head))], after
-        if "__host__" in words or "constexpr" in words or head.body is None or "__device__" not in words:
+        if "__host__" in words or "constexpr" in words or "__device__" not in words:
             return [], (head.body if head.body is not None else head.end) + 1
+        if head.body is None:
+            return [] if in_class else _without_static(toks, first, head.end), head.end + 1
         if in_class or toks[head.parameters - 2].text == "::" or "operator" in words or "~" in words:
             return [(toks[head.body].start, stop, "{ __builtin_trap(); }")], after
-        declared = text[toks[first].start : toks[end].start].rstrip()
         self.declared.add(toks[head.name].text)
-        return [(toks[first].start, stop, declared + ";")], after
+        return [*_without_static(toks, first, head.parameters), (toks[end - 1].end, stop, ";")], after
 
     def _kernel(self, text: str, toks: list[Token], first: int, head: _Head) -> str:
         assert head.parameters is not None
@@ -221,6 +222,11 @@ class _Rewriter:
         passed = "".join(f", {name}" for name in kernel.names)
         lines.append(f"{declared} {{ run_on_cpu({tag}<{given}>(){passed}); }}")
         return "\n".join(lines)
+
+
+def _without_static(toks: list[Token], first: int, end: int) -> list[tuple[int, int, str]]:
+    """A function whose definition stands behind the host's text must have a name that the linker finds."""
+    return [(toks[i].start, toks[i + 1].start, "") for i in range(first, end) if toks[i].text == "static"]
 
 
 def _template_parameter(toks: list[Token], start: int, end: int) -> str:
