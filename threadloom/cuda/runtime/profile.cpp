@@ -9,28 +9,57 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime.h"
 
 namespace loom {
 namespace {
+// Of the first launch: three block extents, then arguments of up to eight bytes; what later launches have otherwise is cleared.
+// Kept as bytes, since a program may launch every few microseconds; they become text at the end.
+struct Word {
+  unsigned char bytes[8];
+  int count;  // 0: launches differ, or the argument is longer
+};
 struct Total {
   long long calls = 0;
   double seconds = 0;
-  std::vector<std::string> first;  // three block extents, then arguments of up to eight bytes; "" where launches differ
-};
-std::vector<std::string> described(const Kernel& kernel, void** arguments, const Geometry& geometry) {
-  std::vector<std::string> all;
-  for (unsigned extent : geometry.block) all.push_back(std::to_string(extent));
-  for (int i = 0; i < kernel.arguments; ++i) {
-    char text[20] = "";
-    int bytes = kernel.argument_bytes[i];
-    for (int k = 0; k < bytes && bytes <= 8; ++k) snprintf(text + 2 * k, 3, "%02x", ((const unsigned char*)arguments[i])[k]);
-    all.push_back(text);
+  std::vector<Word> first;
+
+  void add(const Kernel& kernel, void** arguments, const Geometry& geometry, double took) {
+    seconds += took;
+    if (!calls++) first.assign(3 + (size_t)kernel.arguments, Word{{}, 0});
+    for (size_t i = 0; i < first.size(); ++i) {
+      const void* given = i < 3 ? &geometry.block[i] : arguments[i - 3];
+      int bytes = i < 3 ? (int)sizeof geometry.block[i] : kernel.argument_bytes[i - 3];
+      if (calls == 1 && bytes <= 8) {
+        memcpy(first[i].bytes, given, (size_t)bytes);
+        first[i].count = bytes;
+      } else if (first[i].count && memcmp(first[i].bytes, given, (size_t)bytes)) {
+        first[i].count = 0;
+      }
+    }
   }
-  return all;
-}
+  void add(const Total& other) {  // of another kernel of this name
+    calls += other.calls;
+    seconds += other.seconds;
+    if (first.empty()) first = other.first;
+    for (size_t i = 0; i < first.size(); ++i)
+      if (i >= other.first.size() || first[i].count != other.first[i].count || memcmp(first[i].bytes, other.first[i].bytes, 8)) first[i].count = 0;
+  }
+  std::vector<std::string> described() const {
+    std::vector<std::string> all;
+    for (size_t i = 0; i < first.size(); ++i) {
+      unsigned extent = 0;
+      memcpy(&extent, first[i].bytes, sizeof extent);
+      char text[20] = "";
+      for (int k = 0; k < first[i].count; ++k) snprintf(text + 2 * k, 3, "%02x", first[i].bytes[k]);
+      all.push_back(i < 3 && first[i].count ? std::to_string(extent) : text);
+    }
+    return all;
+  }
+};
 void write_first(FILE* out, const std::vector<std::string>& first) {
   const char* between = "";
   for (const std::string& one : first) {
@@ -46,7 +75,7 @@ constexpr size_t most_results = 256, most_words = 32;
 struct Profile {
   std::deque<Copied> results;
   std::mutex mutex;
-  std::map<std::string, Total> kernels;
+  std::unordered_map<const Kernel*, Total> kernels;
   Clock::time_point first, last;
   double copies = 0, copies_between = 0;  // seconds; between the first launch and the end of the last kernel
   bool launched = false;
@@ -67,9 +96,11 @@ void write() {
   double span = all.launched ? seconds(all.last - all.first) : 0;
   fprintf(out, "{\"span_s\": %.9f, \"copies_in_span_s\": %.9f, \"copies_s\": %.9f, \"kernels\": [", span, all.copies_between, all.copies);
   const char* between = "";
-  for (auto& [name, total] : all.kernels) {
+  std::map<std::string, Total> by_name;
+  for (auto& [kernel, total] : all.kernels) by_name[kernel->name].add(total);
+  for (auto& [name, total] : by_name) {
     fprintf(out, "%s\n {\"name\": \"%s\", \"calls\": %lld, \"seconds\": %.9f, \"first\": [", between, name.c_str(), total.calls, total.seconds);
-    write_first(out, total.first);
+    write_first(out, total.described());
     fprintf(out, "]}");
     between = ",";
   }
@@ -99,13 +130,7 @@ void profile_kernel(const Kernel& kernel, void** arguments, const Geometry& geom
   }
   all.last = end;
   all.copies_between = all.copies;
-  Total& total = all.kernels[kernel.name];
-  std::vector<std::string> launched = described(kernel, arguments, geometry);
-  if (!total.calls) total.first = launched;
-  for (size_t i = 0; i < launched.size(); ++i)
-    if (launched[i] != total.first[i]) total.first[i].clear();
-  ++total.calls;
-  total.seconds += seconds(end - start);
+  all.kernels[&kernel].add(kernel, arguments, geometry, seconds(end - start));
 }
 
 void profile_end() {
