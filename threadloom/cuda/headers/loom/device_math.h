@@ -103,6 +103,9 @@ LOOM_DEVICE float ldexp(float x, int e) { return __builtin_ldexpf(x, e); }
 LOOM_DEVICE float scalbnf(float x, int e) { return __builtin_ldexpf(x, e); }
 LOOM_DEVICE double scalbn(double x, int e) { return __builtin_ldexp(x, e); }
 LOOM_DEVICE float scalbn(float x, int e) { return __builtin_ldexpf(x, e); }
+LOOM_DEVICE float scalblnf(float x, long e) { return __builtin_scalblnf(x, e); }
+LOOM_DEVICE double scalbln(double x, long e) { return __builtin_scalbln(x, e); }
+LOOM_DEVICE float scalbln(float x, long e) { return __builtin_scalblnf(x, e); }
 LOOM_DEVICE float frexpf(float x, int* e) { return __builtin_frexpf(x, e); }
 LOOM_DEVICE double frexp(double x, int* e) { return __builtin_frexp(x, e); }
 LOOM_DEVICE float frexp(float x, int* e) { return __builtin_frexpf(x, e); }
@@ -159,28 +162,61 @@ LOOM_DEVICE double sinpi(double x) {
   double whole = __builtin_rint(x * 2.0), r = __builtin_fma(whole, -0.5, x) * 3.141592653589793;
   long long quarter = (long long)__builtin_fmod(whole, 4.0) & 3;
   double value = quarter & 1 ? __builtin_cos(r) : __builtin_sin(r);
-  return quarter & 2 ? -value : value;
+  return value == 0 ? __builtin_copysign(0.0, x) : quarter & 2 ? -value : value;
 }
 LOOM_DEVICE double cospi(double x) {
   double whole = __builtin_rint(x * 2.0), r = __builtin_fma(whole, -0.5, x) * 3.141592653589793;
   long long quarter = (long long)__builtin_fmod(whole, 4.0) & 3;
   double value = quarter & 1 ? __builtin_sin(r) : __builtin_cos(r);
-  return (quarter == 1 || quarter == 2) ? -value : value;
+  return value == 0 ? 0.0 : (quarter == 1 || quarter == 2) ? -value : value;
 }
 LOOM_DEVICE float sinpif(float x) { return (float)sinpi((double)x); }
 LOOM_DEVICE float cospif(float x) { return (float)cospi((double)x); }
 LOOM_DEVICE void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
 LOOM_DEVICE void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c = cospif(x); }
-LOOM_DEVICE float norm3df(float a, float b, float c) { return (float)__builtin_sqrt((double)a * a + (double)b * b + (double)c * c); }
-LOOM_DEVICE double norm3d(double a, double b, double c) { return __builtin_hypot(__builtin_hypot(a, b), c); }
-LOOM_DEVICE float norm4df(float a, float b, float c, float d) {
-  return (float)__builtin_sqrt((double)a * a + (double)b * b + (double)c * c + (double)d * d);
+/* A double's root of a sum of squares, or its reciprocal, within one unit in the last place (CUDA's bound for three and
+   four numbers): scaled by a power of two, the sum kept in two parts, the root corrected by what it lost. */
+LOOM_DEVICE double __loom_norm(int n, const double* x, bool reciprocal) {
+#pragma clang fp contract(off)
+  double largest = 0;
+  for (int i = 0; i < n; ++i) largest = __builtin_fmax(largest, __builtin_fabs(x[i]));
+  if (largest == 0 || __builtin_isinf(largest)) {
+    for (int i = 0; i < n && largest == 0; ++i) largest += __builtin_fabs(x[i]);  // not a number
+    return reciprocal ? 1 / largest : largest;
+  }
+  int exponent = __builtin_ilogb(largest);
+  double high = 0, low = 0;
+  for (int i = 0; i < n; ++i) {
+    double part = __builtin_ldexp(x[i], -exponent), square = part * part, sum = high + square, added = sum - high;
+    low += __builtin_fma(part, part, -square) + ((high - (sum - added)) + (square - added));
+    high = sum;
+  }
+  double root = __builtin_sqrt(high), lost = (__builtin_fma(-root, root, high) + low) / (2 * root);
+  if (!reciprocal) return __builtin_ldexp(root + lost, exponent);
+  double inverse = 1 / root;
+  return __builtin_ldexp(inverse + inverse * (__builtin_fma(-root, inverse, 1.0) - lost * inverse), -exponent);
 }
-LOOM_DEVICE double norm4d(double a, double b, double c, double d) { return __builtin_hypot(__builtin_hypot(a, b), __builtin_hypot(c, d)); }
-LOOM_DEVICE float rnorm3df(float a, float b, float c) { return (float)(1.0 / __builtin_sqrt((double)a * a + (double)b * b + (double)c * c)); }
-LOOM_DEVICE double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
-LOOM_DEVICE float rhypotf(float a, float b) { return (float)(1.0 / __builtin_sqrt((double)a * a + (double)b * b)); }
-LOOM_DEVICE double rhypot(double a, double b) { return 1.0 / __builtin_hypot(a, b); }
+LOOM_DEVICE double norm(int n, const double* x) { return __loom_norm(n, x, false); }
+LOOM_DEVICE double rnorm(int n, const double* x) { return __loom_norm(n, x, true); }
+LOOM_DEVICE double norm3d(double a, double b, double c) { double x[] = {a, b, c}; return __loom_norm(3, x, false); }
+LOOM_DEVICE double rnorm3d(double a, double b, double c) { double x[] = {a, b, c}; return __loom_norm(3, x, true); }
+LOOM_DEVICE double norm4d(double a, double b, double c, double d) { double x[] = {a, b, c, d}; return __loom_norm(4, x, false); }
+LOOM_DEVICE double rnorm4d(double a, double b, double c, double d) { double x[] = {a, b, c, d}; return __loom_norm(4, x, true); }
+LOOM_DEVICE double rhypot(double a, double b) { double x[] = {a, b}; return __loom_norm(2, x, true); }
+/* Of floats the squares are exact in double. One that is infinite decides, whatever the others are. */
+LOOM_DEVICE double __loom_normf(int n, const float* x) {
+  double sum = 0;
+  bool infinite = false;
+  for (int i = 0; i < n; ++i) sum += (double)x[i] * x[i], infinite |= __builtin_isinf(x[i]) != 0;
+  return infinite ? __builtin_inf() : __builtin_sqrt(sum);
+}
+LOOM_DEVICE float normf(int n, const float* x) { return (float)__loom_normf(n, x); }
+LOOM_DEVICE float rnormf(int n, const float* x) { return (float)(1.0 / __loom_normf(n, x)); }
+LOOM_DEVICE float norm3df(float a, float b, float c) { float x[] = {a, b, c}; return normf(3, x); }
+LOOM_DEVICE float rnorm3df(float a, float b, float c) { float x[] = {a, b, c}; return rnormf(3, x); }
+LOOM_DEVICE float norm4df(float a, float b, float c, float d) { float x[] = {a, b, c, d}; return normf(4, x); }
+LOOM_DEVICE float rnorm4df(float a, float b, float c, float d) { float x[] = {a, b, c, d}; return rnormf(4, x); }
+LOOM_DEVICE float rhypotf(float a, float b) { float x[] = {a, b}; return rnormf(2, x); }
 
 extern "C" __device__ long long __loom_device_clock() __asm__("loom.clock");
 LOOM_DEVICE long clock() { return (long)__loom_device_clock(); }

@@ -52,49 +52,82 @@ LOOM_DEVICE float __frcp_rn(float x) { return 1.0f / x; }
 LOOM_DEVICE double __drcp_rn(double x) { return 1.0 / x; }
 LOOM_DEVICE float __frsqrt_rn(float x) { return (float)(1.0 / __builtin_sqrt((double)x)); }
 
-/* ---- directed rounding: compute to nearest, correct by the sign of the exact error, which an fma gives */
+/* ---- directed rounding: compute to nearest, correct by the sign of the exact error, which an fma gives. Floats by way of
+   double, where their products are exact and nothing is too large or too small. */
 LOOM_DEVICE float __loom_next_up(float x) { return __builtin_nextafterf(x, __builtin_inff()); }
 LOOM_DEVICE float __loom_next_down(float x) { return __builtin_nextafterf(x, -__builtin_inff()); }
 LOOM_DEVICE double __loom_next_up(double x) { return __builtin_nextafter(x, __builtin_inf()); }
 LOOM_DEVICE double __loom_next_down(double x) { return __builtin_nextafter(x, -__builtin_inf()); }
 /* `low`: exact value minus `near` (only its sign counts). Direction: d down, u up, z towards zero. */
-template <class T> LOOM_DEVICE T __loom_round_down(T near, T low) { return low < 0 ? __loom_next_down(near) : near; }
-template <class T> LOOM_DEVICE T __loom_round_up(T near, T low) { return low > 0 ? __loom_next_up(near) : near; }
-template <class T> LOOM_DEVICE T __loom_round_zero(T near, T low) {
+LOOM_DEVICE double __loom_round_down(double near, double low) { return low < 0 ? __loom_next_down(near) : near; }
+LOOM_DEVICE double __loom_round_up(double near, double low) { return low > 0 ? __loom_next_up(near) : near; }
+LOOM_DEVICE double __loom_round_zero(double near, double low) {
   return near > 0 ? __loom_round_down(near, low) : near < 0 ? __loom_round_up(near, low) : near;
 }
-template <class T> LOOM_DEVICE T __loom_add_error(T x, T y, T sum) {
-  _Pragma("clang fp contract(off)") T part = sum - x;
+/* Exact value minus the result to nearest. A result beyond the largest number lies beyond the exact value; tiny numbers
+   are scaled, as the error itself would be too small. */
+LOOM_DEVICE double __loom_add_error(double x, double y, double sum) {
+#pragma clang fp contract(off)
+  if (__builtin_isinf(sum)) return __builtin_isinf(x) || __builtin_isinf(y) ? 0 : -sum;
+  double part = sum - x;
   return (x - (sum - part)) + (y - part);
 }
-LOOM_DEVICE float __loom_fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
-LOOM_DEVICE double __loom_fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
-LOOM_DEVICE float __loom_sqrt(float x) { return __builtin_sqrtf(x); }
-LOOM_DEVICE double __loom_sqrt(double x) { return __builtin_sqrt(x); }
-#define LOOM_DIRECTED(T, p, suffix, round)                                                                          \
-  LOOM_DEVICE T __##p##add_##suffix(T x, T y) { T r = __##p##add_rn(x, y); return round(r, __loom_add_error(x, y, r)); } \
-  LOOM_DEVICE T __##p##sub_##suffix(T x, T y) { T r = __##p##sub_rn(x, y); return round(r, __loom_add_error(x, -y, r)); } \
-  LOOM_DEVICE T __##p##mul_##suffix(T x, T y) { T r = __##p##mul_rn(x, y); return round(r, __loom_fma(x, y, -r)); }  \
-  LOOM_DEVICE T __##p##div_##suffix(T x, T y) {                                                                     \
-    T r = x / y, rest = __loom_fma(-r, y, x);                                                                       \
-    return round(r, y < 0 ? -rest : rest);                                                                          \
-  }                                                                                                                 \
-  LOOM_DEVICE T __##p##rcp_##suffix(T x) { return __##p##div_##suffix((T)1, x); }                                   \
-  LOOM_DEVICE T __##p##sqrt_##suffix(T x) { T r = __loom_sqrt(x); return round(r, __loom_fma(-r, r, x)); }
-LOOM_DIRECTED(float, f, rd, __loom_round_down)
-LOOM_DIRECTED(float, f, ru, __loom_round_up)
-LOOM_DIRECTED(float, f, rz, __loom_round_zero)
-LOOM_DIRECTED(double, d, rd, __loom_round_down)
-LOOM_DIRECTED(double, d, ru, __loom_round_up)
-LOOM_DIRECTED(double, d, rz, __loom_round_zero)
-#undef LOOM_DIRECTED
-/* A float product is exact in double, so one directed double addition rounds the whole fma. */
+LOOM_DEVICE double __loom_mul_error(double x, double y, double product) {
+  if (product == 0) return x == 0 || y == 0 ? 0 : (x < 0) != (y < 0) ? -1 : 1;
+  if (__builtin_fabs(product) > 0x1p-900) return __builtin_fma(x, y, -product);
+  bool swap = __builtin_fabs(x) > __builtin_fabs(y);
+  return __builtin_fma((swap ? y : x) * 0x1p600, swap ? x : y, -product * 0x1p600);
+}
+LOOM_DEVICE double __loom_div_error(double x, double y, double quotient) {
+  if (quotient == 0) return x == 0 || __builtin_isinf(y) ? 0 : (x < 0) != (y < 0) ? -1 : 1;
+  double scale = __builtin_fabs(x) < 0x1p-600 ? 0x1p400 : 1, rest = __builtin_fma(-quotient * scale, y, x * scale);
+  return y < 0 ? -rest : rest;
+}
+LOOM_DEVICE double __loom_sqrt_error(double x, double root) {
+  return x < 0x1p-600 ? __builtin_fma(-root * 0x1p300, root * 0x1p300, x * 0x1p600) : __builtin_fma(-root, root, x);
+}
+/* Boldo and Muller, "Exact and Approximated Error of the FMA", IEEE TC 2011. */
+LOOM_DEVICE double __loom_fma_error(double x, double y, double z, double near) {
+#pragma clang fp contract(off)
+  if (z == 0) return __loom_mul_error(x, y, near);
+  if (__builtin_isinf(near)) return __builtin_isinf(x) || __builtin_isinf(y) || __builtin_isinf(z) ? 0 : -near;
+  double scale = __builtin_fabs(z) < 0x1p-700 && __builtin_fabs(near) < 0x1p-700 ? 0x1p600 : 1;
+  if (__builtin_fabs(x) > __builtin_fabs(y)) y *= scale; else x *= scale;
+  z *= scale, near *= scale;
+  double product = x * y, under = __builtin_fma(x, y, -product);
+  if (__builtin_fabs(product) < 0x1p-900 && x != 0 && y != 0)  // far below the last place of z: only its sign counts
+    product = (x < 0) != (y < 0) ? -0x1p-900 : 0x1p-900, under = 0;
+  double low = z + under, low_under = __loom_add_error(z, under, low);
+  double high = product + low, high_under = __loom_add_error(product, low, high);
+  return ((high - near) + high_under) + low_under;
+}
 LOOM_DEVICE float __loom_to_float_down(double x) { float r = (float)x; return (double)r > x ? __loom_next_down(r) : r; }
 LOOM_DEVICE float __loom_to_float_up(double x) { float r = (float)x; return (double)r < x ? __loom_next_up(r) : r; }
 LOOM_DEVICE float __loom_to_float_zero(double x) { return x < 0 ? __loom_to_float_up(x) : __loom_to_float_down(x); }
-LOOM_DEVICE float __fmaf_rd(float x, float y, float z) { return __loom_to_float_down(__dadd_rd((double)x * y, z)); }
-LOOM_DEVICE float __fmaf_ru(float x, float y, float z) { return __loom_to_float_up(__dadd_ru((double)x * y, z)); }
-LOOM_DEVICE float __fmaf_rz(float x, float y, float z) { return __loom_to_float_zero(__dadd_rz((double)x * y, z)); }
+#define LOOM_DIRECTED(suffix, direction)                                                                                        \
+  LOOM_DEVICE double __dadd_##suffix(double x, double y) { double r = __dadd_rn(x, y); return __loom_round_##direction(r, __loom_add_error(x, y, r)); }  \
+  LOOM_DEVICE double __dsub_##suffix(double x, double y) { return __dadd_##suffix(x, -y); }                                     \
+  LOOM_DEVICE double __dmul_##suffix(double x, double y) { double r = __dmul_rn(x, y); return __loom_round_##direction(r, __loom_mul_error(x, y, r)); }  \
+  LOOM_DEVICE double __ddiv_##suffix(double x, double y) { double r = x / y; return __loom_round_##direction(r, __loom_div_error(x, y, r)); }            \
+  LOOM_DEVICE double __drcp_##suffix(double x) { return __ddiv_##suffix(1.0, x); }                                              \
+  LOOM_DEVICE double __dsqrt_##suffix(double x) { double r = __builtin_sqrt(x); return __loom_round_##direction(r, __loom_sqrt_error(x, r)); }           \
+  LOOM_DEVICE double __fma_##suffix(double x, double y, double z) {                                                             \
+    double r = __builtin_fma(x, y, z);                                                                                          \
+    return __loom_round_##direction(r, __loom_fma_error(x, y, z, r));                                                           \
+  }                                                                                                                             \
+  LOOM_DEVICE float __fadd_##suffix(float x, float y) { return __loom_to_float_##direction(__dadd_##suffix(x, y)); }            \
+  LOOM_DEVICE float __fsub_##suffix(float x, float y) { return __loom_to_float_##direction(__dsub_##suffix(x, y)); }            \
+  LOOM_DEVICE float __fmul_##suffix(float x, float y) { return __loom_to_float_##direction((double)x * y); }                    \
+  LOOM_DEVICE float __fdiv_##suffix(float x, float y) { return __loom_to_float_##direction(__ddiv_##suffix(x, y)); }            \
+  LOOM_DEVICE float __frcp_##suffix(float x) { return __fdiv_##suffix(1.0f, x); }                                               \
+  LOOM_DEVICE float __fsqrt_##suffix(float x) { return __loom_to_float_##direction(__dsqrt_##suffix(x)); }                      \
+  LOOM_DEVICE float __fmaf_##suffix(float x, float y, float z) { return __loom_to_float_##direction(__dadd_##suffix((double)x * y, z)); } \
+  LOOM_DEVICE float __fmaf_ieee_##suffix(float x, float y, float z) { return __fmaf_##suffix(x, y, z); }
+LOOM_DIRECTED(rd, down)
+LOOM_DIRECTED(ru, up)
+LOOM_DIRECTED(rz, zero)
+#undef LOOM_DIRECTED
+LOOM_DEVICE float __fmaf_ieee_rn(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
 
 /* ---- conversions: name = __<from>2<to>_<rounding>; a conversion to an integer saturates, as everywhere on the device */
 #define LOOM_TO_INTEGER(from, F, to, T, s)                                                     \
@@ -209,6 +242,18 @@ LOOM_DEVICE unsigned __dp4a(unsigned x, unsigned y, unsigned sum) {
   for (int i = 0; i < 4; ++i) sum += (x >> (8 * i) & 0xffu) * (y >> (8 * i) & 0xffu);
   return sum;
 }
+
+/* The two 16-bit halves of x times the low or high two bytes of y. */
+#define LOOM_DP2A(name, T, Half, Byte, at)                                                                       \
+  LOOM_DEVICE T name(T x, T y, T sum) {                                                                          \
+    for (int i = 0; i < 2; ++i) sum += (T)(Half)(x >> (16 * i)) * (T)(Byte)(y >> (8 * i + at));                  \
+    return sum;                                                                                                  \
+  }
+LOOM_DP2A(__dp2a_lo, int, short, signed char, 0)
+LOOM_DP2A(__dp2a_hi, int, short, signed char, 16)
+LOOM_DP2A(__dp2a_lo, unsigned, unsigned short, unsigned char, 0)
+LOOM_DP2A(__dp2a_hi, unsigned, unsigned short, unsigned char, 16)
+#undef LOOM_DP2A
 
 /* ---- loads and stores with cache hints: plain accesses here */
 template <class T> LOOM_DEVICE T __ldg(const T* p) { return *p; }
