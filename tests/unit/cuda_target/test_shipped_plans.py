@@ -15,6 +15,8 @@ from threadloom.sched import reuse, shipped
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.reuse import Origin, Recipe, choose, key_of, recipe_text
 from threadloom.store import Store, StoredPlan, shape_text
+from threadloom.targets.cuda.compile import compile_program
+from threadloom.targets.cuda.time_plan import packed_facts
 
 KERNEL = kernels.matmul.tile(T=f16)
 DIMS = {"M": 4096, "N": 4096, "K": 512}
@@ -69,6 +71,16 @@ def test_batches_and_heads_may_differ_more_than_what_tiles_cut():
     assert choose(attention, near, H200, None).borrowed_from == "B=2,D=64,H=32,HKV=32,SK=8192,SQ=8192"
     assert reuse._limits(attention, near) == {"B": 8.0, "H": 8.0, "HKV": 8.0, "SQ": 2.0, "SK": 2.0, "D": 2.0}
     assert set(reuse._limits(KERNEL, DIMS).values()) == {2.0}
+
+
+@pytest.mark.slow
+def test_code_of_the_plan_for_narrow_heads_spills_nothing():
+    """It kept a number for each register's position alive around its loop, and spilled 112 bytes for that."""
+    attention = flash_attention.tile(T=bf16)
+    dims = {"B": 2, "H": 32, "HKV": 32, "SQ": 8192, "SK": 8192, "D": 64}
+    found = choose(attention, dims, H200, None)
+    assert found.origin is Origin.TUNED
+    assert compile_program(found.program, packed_facts(attention, dims), dims).cubin.spill_bytes == 0
 
 
 STALE = {
