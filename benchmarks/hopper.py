@@ -2,7 +2,7 @@
 """Checks our Hopper kernels against float64 on fresh random inputs and times them beside their peers on one GPU.
 
     python benchmarks/hopper.py [--ops matmul,attention] [--top 1] [--tiles m128n256k64w2,...] [--json out.json]
-                                [--only REGEX]
+                                [--only REGEX] [--plain]
 
 All kernels are compiled first, in parallel processes (--processes). Every candidate of a case is captured in a CUDA
 graph; each round replays all of them in a new random order, because the card is power-limited and what ran before
@@ -252,6 +252,7 @@ def main() -> None:
     parser.add_argument("--tiles", default="")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--check-only", action="store_true")
+    parser.add_argument("--plain", action="store_true", help="the model's own choice and the plan that ships, no others")
     parser.add_argument("--only", default="", help="cases whose label matches this regular expression")
     args = parser.parse_args()
     torch.manual_seed(time.time_ns() % 2**31)
@@ -262,6 +263,8 @@ def main() -> None:
     with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
         for op in args.ops.split(","):
             cases = [c for c in OPS[op]() if not (args.check_only and c.repeats) and re.search(args.only, c.label)]
+            for case in cases if args.plain else ():
+                case.tiles = ()
             waiting = [{n: pool.submit(make, j) for n, j in c.jobs(args.top, tiles).items()} for c in cases]
             for case, futures in zip(cases, waiting, strict=True):
                 run_case(case, {n: f.result() for n, f in futures.items()}, args, rows)
