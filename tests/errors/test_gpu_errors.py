@@ -10,7 +10,7 @@ import pytest
 import threadloom as tl
 from threadloom.errors import CompileError
 from threadloom.examples.matmul import matmul
-from threadloom.targets.cuda import launch
+from threadloom.targets.cuda import faults, launch
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
 from threadloom.targets.cuda.emit_for import emitter
 from threadloom.targets.cuda.nvrtc import Cubin
@@ -25,7 +25,7 @@ def doubled(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
 
 
 def test_no_plan_whose_code_is_as_planned(monkeypatch):
-    monkeypatch.setattr(launch, "MOST_SHARED_BYTES", -1)  # as if every plan took too much shared memory
+    monkeypatch.setattr(faults, "MOST_SHARED_BYTES", -1)  # as if every plan took too much shared memory
     monkeypatch.setattr(launch, "MOST_TRIED", 1)
     kernel = doubled.tile()
     given = {t.name: DeviceTensor(256, (64, 128), (128, 1)) for t in kernel.tensors}
@@ -49,7 +49,7 @@ def test_plans_for_less_shared_memory_where_code_takes_more_than_planned(monkeyp
     shapes = {"bias": ((1024,), (1,))}
     given = {t.name: DeviceTensor(256, *shapes.get(t.name, ((1024, 1024), (1024, 1)))) for t in kernel.tensors}
     made = launch.kernel_for(kernel, dims, given, splits=False)
-    assert made.source.shared_bytes <= launch.MOST_SHARED_BYTES < 3 * made.source.shared_bytes
+    assert made.source.shared_bytes <= faults.MOST_SHARED_BYTES < 3 * made.source.shared_bytes
 
 
 @tl.kernel

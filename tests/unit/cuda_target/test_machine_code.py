@@ -11,7 +11,8 @@ from tests.unit.cuda_target.machine_code import NAMES, Sass, example, example_ca
 from threadloom.sched.ops import Issue
 from threadloom.targets.cuda.compile import CudaKernel, facts_of
 from threadloom.targets.cuda.emit import emit
-from threadloom.targets.cuda.launch import MOST_SHARED_BYTES, device_tensors, fault_of
+from threadloom.targets.cuda.faults import MOST_SHARED_BYTES
+from threadloom.targets.cuda.launch import device_tensors, fault_of
 from threadloom.task.ops import Kind, Method
 
 pytest.importorskip("cuda.bindings.nvrtc")

@@ -33,8 +33,10 @@ from threadloom.targets.cuda import driver, driver_calls, driver_work
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, between_facts, compile_program, facts_of
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.emit_for import EMITTED
+from threadloom.targets.cuda.faults import fault_of, is_short_of_shared_memory
 from threadloom.targets.cuda.launch_prepared import Prepared
 from threadloom.targets.cuda.serves import bucket, serves
+from threadloom.targets.cuda.unsupported import SharedMemoryShort
 from threadloom.task.ops import Kind, Method
 from threadloom.tile.ops import Access, Kernel, Load, Store, Tensor
 from threadloom.time_limit import compile_within_limit
@@ -44,9 +46,7 @@ NO_EMITTER = slug("no-emitter", "there is no code generator for the GPU's archit
 
 EXTENT = slug("gpu-extent", "a dimension is longer than the 32-bit positions of the GPU's code reach")
 
-MOST_SHARED_BYTES = 227 * 1024
-SHORT = "bytes of shared memory"
-MANY_SHORT = 4  # plans short of it, after which others that take less are made
+MANY_SHORT = 4  # plans short of shared memory, after which others that take less are made
 MOST_EXTENT = 2**31 - 2**16  # positions run past the end by less than a tile
 MOST_FORMS = 4096  # of a kernel, kept at a time
 
@@ -222,30 +222,29 @@ def _make(
     check_arch(machine)
     fallback: CudaKernel | None = None
     reasons: list[str] = []
+    short = 0  # of these plans
     no_code: CompileError | None = None
     measured = is_measured(kernel, {n: max(1, e) for n, e in dims.items()}, machine)
     for number, made in enumerate(_compiled(kernel, dims, facts, machine, defines, splits)):
-        if isinstance(made, CompileError):
+        if isinstance(made, CudaKernel):
+            borrowed = any(key == "borrowed_from" for key, _ in made.program.decisions)
+            fault = fault_of(made, spills=number > 0 or not (measured or borrowed))
+            if not fault:
+                return made
+            reasons.append(fault)
+            if is_short_of_shared_memory(made):
+                short += 1
+            elif fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes:
+                fallback = made
+        elif isinstance(made, CompileError):
             no_code = no_code or made
+            short += isinstance(made, SharedMemoryShort)
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
-            if len(reasons) >= MANY_SHORT and _is_short(reasons):
-                break
-            continue
-        if isinstance(made, str):
+        else:
             reasons.append(made)
-            continue
-        borrowed = any(key == "borrowed_from" for key, _ in made.program.decisions)
-        fault = fault_of(made, spills=number > 0 or not (measured or borrowed))
-        if not fault:
-            return made
-        reasons.append(fault)
-        if len(reasons) >= MANY_SHORT and _is_short(reasons):
+        if short == len(reasons) >= MANY_SHORT:
             break
-        if made.source.shared_bytes <= MOST_SHARED_BYTES and (
-            fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes
-        ):
-            fallback = made
-    if fallback is None and _is_short(reasons) and (smaller := _with_less_memory(machine)) is not None:
+    if short and short == len(reasons) and (smaller := _with_less_memory(machine)) is not None:
         with suppress(CompileError):  # the reason is what was short here
             return _make(kernel, dims, facts, smaller, defines, splits)
     if fallback is None and no_code is not None and no_code.loc is not None:
@@ -259,10 +258,6 @@ def _make(
             loc=kernel.loc,
         )
     return fallback
-
-
-def _is_short(reasons: list[str]) -> bool:
-    return bool(reasons) and all(SHORT in r for r in reasons)
 
 
 def _with_less_memory(machine: Device) -> Device | None:
@@ -378,18 +373,6 @@ def unaligned_copies(program: SProgram, facts: dict[str, TensorFacts], extents: 
             if not has_rows(replace(op, subscripts=(*rest, op.subscripts[dim])), graph, sizes):
                 found.add(op.tensor)
     return found if program.combine is None else found | unaligned_copies(program.combine, facts, extents)
-
-
-def fault_of(made: CudaKernel, spills: bool = True) -> str:
-    """What in the machine code is not as planned, "" where all is. `spills`: whether they are a fault."""
-    cubin = made.cubin
-    if made.source.shared_bytes > MOST_SHARED_BYTES:
-        return f"{made.source.shared_bytes} {SHORT} are needed"
-    if cubin.serialised:
-        return "products are serialised"
-    if cubin.spill_bytes and spills:
-        return f"{cubin.spill_bytes} bytes are spilled"
-    return "" if made.combine is None else fault_of(made.combine, spills)
 
 
 # ---------------------------------------------------------------- launching

@@ -11,6 +11,10 @@ from threadloom.source import Loc
 NO_CODE = slug("gpu-no-code", "the generator of GPU code has no code for an operation, in the form this plan needs")
 
 
+class SharedMemoryShort(CompileError):
+    """The code of a plan takes more shared memory than there is; that of one with smaller tiles may not."""
+
+
 def no_code(what: str, why: str, loc: Loc | None, try_: str = "write it another way, or on the CPU") -> CompileError:
     """The error to raise. `what`: one clause about the operation; `why`: what form there is no code for."""
     return CompileError(NO_CODE, f"there is no GPU code for {what}", why=why, try_=try_, loc=loc)
@@ -24,4 +28,4 @@ def located(loc: Loc | None) -> Iterator[None]:
     except CompileError as e:
         if e.slug != NO_CODE or e.loc is not None or loc is None:
             raise
-        raise CompileError(e.slug, e.what, why=e.why, try_=e.try_, loc=loc) from e
+        raise type(e)(e.slug, e.what, why=e.why, try_=e.try_, loc=loc) from e

@@ -27,7 +27,7 @@ from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.sm80.plan import AmperePlan
 from threadloom.targets.cuda.sm80.section import WorkerEmitter
-from threadloom.targets.cuda.unsupported import located, no_code
+from threadloom.targets.cuda.unsupported import NO_CODE, SharedMemoryShort, located, no_code
 from threadloom.writer import Writer
 
 ALIGN_BYTES = 128
@@ -46,7 +46,8 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     most = int(device(program.device).memory("smem").capacity_bytes.value)
     if shared_bytes > most:
         why = f"with its padding it needs {shared_bytes} bytes of shared memory of {most}"
-        raise no_code("tiles of this size", why, kernel.loc, "other tile sizes")
+        what = "there is no GPU code for tiles of this size"
+        raise SharedMemoryShort(NO_CODE, what, why=why, try_="other tile sizes", loc=kernel.loc)
     threads, direct, names = plan.team.threads, direct_tensors(plan), dims_of(plan)
     text = Writer()
     emit_head(text, plan, threads, shared_bytes, "sm80.cuh")
