@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("--tiles", default="")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--check-only", action="store_true")
-    parser.add_argument("--plain", action="store_true", help="the model's own choice and the plan that ships, no others")
+    parser.add_argument("--plain", action="store_true", help="only the model's own choice and the plan that ships")
     parser.add_argument("--only", default="", help="cases whose label matches this regular expression")
     args = parser.parse_args()
     torch.manual_seed(time.time_ns() % 2**31)
