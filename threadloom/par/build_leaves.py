@@ -48,7 +48,8 @@ class Declares(Protocol):
 
 # address arithmetic and masks
 REUSED = frozenset("add sub mul udiv urem and or xor shl lshr ashr icmp getelementptr insertelement shufflevector "
-                   "trunc zext sext".split())  # fmt: skip
+                   "trunc zext sext ptrtoint".split())  # fmt: skip
+REUSED_CALLS = frozenset("smin smax umin umax".split())
 
 
 @lru_cache(maxsize=1 << 10)
@@ -113,7 +114,8 @@ class LeafBuilder:
         """The value that the region holds already, else a new one."""
         region = id(self._regions.setdefault(id(self.ops), self.ops))
         named = tuple([o.name if isinstance(o, Value) else f"={o.text}" for o in operands])
-        key = (region, opcode, named, type_, attrs.flags, attrs.predicate, attrs.source_type, attrs.indices)
+        key = (region, opcode, named, type_, attrs.flags, attrs.predicate, attrs.source_type, attrs.indices,
+               attrs.callee)
         known = self._built.get(key)
         if known is None:
             known = self._append(opcode, operands, type_, attrs, name)
@@ -371,7 +373,10 @@ class LeafBuilder:
         type_ = operands[0].type
         callee = mangled(f"llvm.{base}", (type_,))
         extra = (const(I1, 0),) if base in ("ctlz", "cttz", "abs") and len(operands) == 1 else ()
-        return self._value("call", (*operands, *extra), type_, Attrs(tuple(flags), callee=callee), name or base)
+        attrs = Attrs(tuple(flags), callee=callee)
+        if self.module.reuses and base in REUSED_CALLS:
+            return self._once("call", operands, type_, attrs, name or base)
+        return self._value("call", (*operands, *extra), type_, attrs, name or base)
 
 
 def element_align(type_: Type) -> int:

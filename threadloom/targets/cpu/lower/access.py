@@ -145,9 +145,10 @@ class TensorAccess:
         with self.c.at(level) as b:
             total = self._index(subscript, level)
             if isinstance(total, Series) and total.step > 0:
-                low = compare_series(b, "ge", b.sub(b.const(I64, 0), total.base), total.step, total.lanes)
-                high = compare_series(b, "lt", b.sub(extent, total.base), total.step, total.lanes)
-                made = b.and_(low, high)
+                made = compare_series(b, "lt", b.sub(extent, total.base), total.step, total.lanes)
+                if _may_be_negative(subscript):
+                    low = compare_series(b, "ge", b.sub(b.const(I64, 0), total.base), total.step, total.lanes)
+                    made = b.and_(low, made)
             else:
                 index = materialized(b, total)
                 limit = b.splat(extent, index.type.lanes) if isinstance(index.type, Vector) else extent
@@ -193,7 +194,9 @@ class TensorAccess:
             if vector.count == 1 and mask is None and lanes.offsets is None:
                 return b.splat(b.load(self.element, self._or_zeros(pointer, condition)), vector.lanes)
             mask = both(b, vector.mask, mask)
-            if condition is not None:
+            if lanes.contiguous:
+                pointer = self._or_zeros(pointer, condition)
+            elif condition is not None:
                 mask = both(b, mask, b.splat(condition, vector.lanes))
             return self._load_lanes(pointer, lanes, mask, vector.lanes)
 
@@ -278,6 +281,11 @@ class TensorAccess:
             return
         with b.if_(condition):
             b.store(value, pointer)
+
+
+def _may_be_negative(subscript: Subscript) -> bool:
+    """Axes never are: loops do not leave their dimension."""
+    return subscript.offset < 0 or any(term.axis is None or term.coefficient < 0 for term in subscript.terms)
 
 
 def value_of(op: Store | AtomicAdd) -> Value:

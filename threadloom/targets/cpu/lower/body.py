@@ -52,7 +52,7 @@ def _loops(c: Context, step: Loops) -> None:
         _nest(c, step, unrolls=False)
         c.windows = {}
         return
-    split = split_condition(c, step)
+    split = None if c.seldom else split_condition(c, step)
     if split is None:
         _nest(c, step)
         return
@@ -129,6 +129,7 @@ def _without_trips(c: Context, step: Loop) -> None:
     if len(step.op.axes) == 1 and _has_trips(c, step.op.axes[0]):
         return
     start, stop = loop_range(c, step.op.axes[0])
+    outer, c.seldom = c.seldom, True
     with c.b.if_(c.b.icmp("sge", start, stop)):
         if step.starts:
             products = [s.product for s in step.body.steps if isinstance(s, Multiply)]
@@ -137,6 +138,7 @@ def _without_trips(c: Context, step: Loop) -> None:
             fill(c, result, home, const(register_type(result.type.dtype), 0))
         if step.epilogue is not None:
             _loops(c, step.epilogue)
+    c.seldom = outer
 
 
 def _has_trips(c: Context, axis: LoopAxis) -> bool:

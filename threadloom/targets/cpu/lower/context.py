@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from threadloom.targets.cpu.lower.shared import Copies
 
 
+ZERO_BYTES = 32 * LINE_BYTES
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """The current tile of an axis: its first index and how many there are (i64)."""
@@ -131,6 +134,7 @@ class Context:
     trip: Trip | None = None  # of the innermost stream
     streams: list[str] = field(default_factory=list)  # axes of the open streams, innermost last
     micro_kernels: set[str] = field(default_factory=set)  # functions built so far
+    seldom: bool = False  # what is being built hardly ever runs: it need not be quick
 
     def home(self, value: Value) -> Home | None:
         return self.rooms.get(value.name) or self.plan.homes.get(value.name)
@@ -154,7 +158,7 @@ class Context:
         """The address of some cache lines of zeros: what is read where a tensor does not reach."""
         from threadloom.par.ops import Array
 
-        return self.module.global_("loom.zeros", Array(16 * LINE_BYTES, I8), constant=True, align_bytes=LINE_BYTES)
+        return self.module.global_("loom.zeros", Array(ZERO_BYTES, I8), constant=True, align_bytes=LINE_BYTES)
 
     def definition(self, value: Value) -> object:
         try:

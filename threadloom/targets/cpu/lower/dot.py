@@ -21,7 +21,7 @@ from threadloom.par.ops import I1, I64, PTR, Float, Int, Operand, Vector
 from threadloom.par.result_types import size_bytes
 from threadloom.targets.cpu.layout import LINE_BYTES
 from threadloom.targets.cpu.lower.access import TensorAccess
-from threadloom.targets.cpu.lower.context import Context, Point, Window
+from threadloom.targets.cpu.lower.context import ZERO_BYTES, Context, Point, Window
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.evaluate import Evaluator
 from threadloom.targets.cpu.lower.next_tiles import Fetch, NextTiles
@@ -63,6 +63,11 @@ class MicroKernel:
             ahead += f".out{self.fetched_out.distance}.l{self.fetched_out.level}"
         return f"dot.{kind}.{self.rows}x{self.vectors}.{strides}.to{self.out_stride}.{mode}{ahead}"
 
+    @property
+    def block_bytes(self) -> int:
+        """From the first to the last element of a block of the result."""
+        return ((self.rows - 1) * self.out_stride + self.vectors * self.lanes) * size_bytes(self.element)
+
 
 # ---------------------------------------------------------------- the micro-kernel
 
@@ -89,12 +94,14 @@ def build_micro_kernel(c: Context, kernel: MicroKernel) -> str:
         ahead = [Fetch(*rest[2 * at : 2 * at + 2], *kind) for at, kind in enumerate(kernel.fetches)]
         block = _sum_products(b, kernel, count, rows, lanes, (row_stride, row_step, lane_step), ahead)
         if kernel.accumulate is not None:
-            _write_block(b, kernel, out, block, kernel.accumulate)
+            _write_block(b, kernel, out, block, out if kernel.accumulate else None)
+        elif kernel.block_bytes <= ZERO_BYTES:
+            _write_block(b, kernel, out, block, b.select(adds, out, c.zeros()))
         else:
             with b.if_(adds) as branch:
-                _write_block(b, kernel, out, block, True)
+                _write_block(b, kernel, out, block, out)
                 branch.otherwise()
-                _write_block(b, kernel, out, block, False)
+                _write_block(b, kernel, out, block, None)
         b.ret()
     return kernel.name
 
@@ -151,16 +158,19 @@ def _fetch_block(b: Builder, kernel: MicroKernel, ahead: Ahead, out: Operand) ->
             b.prefetch(pointer, locality=4 - ahead.level, write=True)
 
 
-def _write_block(b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[Operand], add_old: bool) -> None:
+def _write_block(
+    b: Builder, kernel: MicroKernel, out: Operand, block: Sequence[Operand], old: Operand | None
+) -> None:
+    """Store the block, added to what lies at `old` in the same way."""
     vector = Vector(kernel.lanes, kernel.element)
     add = b.fadd if isinstance(kernel.element, Float) else b.add
     for row in range(kernel.rows):
         for v in range(kernel.vectors):
-            pointer = b.gep(kernel.element, out, row * kernel.out_stride + v * kernel.lanes)
+            at = row * kernel.out_stride + v * kernel.lanes
             value: Operand = block[row * kernel.vectors + v]
-            if add_old:
-                value = add(b.load(vector, pointer), value)
-            b.store(value, pointer)
+            if old is not None:
+                value = add(b.load(vector, b.gep(kernel.element, old, at)), value)
+            b.store(value, b.gep(kernel.element, out, at))
 
 
 # ---------------------------------------------------------------- the loops around it

@@ -155,6 +155,10 @@ class NestEmitter:
         if vector and not states and known is None and runs_into_padding(self.c, nest, step):
             self._loop(nest, path, points, const(I64, 0), length, step, copies, [], None)
             return
+        if vector and known is None and self._masks_all(nest, path, copies):
+            for state in self._loop(nest, path, points, const(I64, 0), length, unit, 1, states, length):
+                self._finish(state, points, nest.axis)
+            return
         main_end = const(I64, known - known % step) if known is not None else self._rounded_down(length, step)
         if known is None or known >= step:
             states = self._loop(nest, path, points, const(I64, 0), main_end, step, copies, states, None)
@@ -163,6 +167,12 @@ class NestEmitter:
             states = self._loop(nest, path, points, main_end, length, unit, 1, states, length if masked else None)
         for state in states:
             self._finish(state, points, nest.axis)
+
+    def _masks_all(self, nest: Nest, path: Path, copies: int) -> bool:
+        """Whether one masked loop of single vectors does all: a mask is little beside an exponential, and a second
+        copy of it as much code again."""
+        dear = copies == 1 and path not in self.fetched and any(map(_is_dear, nest.items))
+        return dear or self.c.seldom
 
     def part(
         self, nest: Nest, path: Path, point: Point, first: Operand, end: Operand, states: list[State]
