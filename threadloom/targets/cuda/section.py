@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ from threadloom.targets.cuda.carried_scalars import (
     declare_for_loops_in,
     end_pass,
 )
+from threadloom.targets.cuda.group_waits import is_group_wait, plan_group_waits
 from threadloom.targets.cuda.homes import Homes
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.lane_parts import LaneParts, lane_parts
@@ -253,7 +254,7 @@ class RoleEmitter:
         """Whether all stages but the first only wait for products and release slots: the loop then needs no prologue,
         a test in its body will do. (A copy of the body would be one more place for the products' registers.)"""
         return all(
-            i.stage == first or isinstance(i, Arrive) or _is_group_wait(i, {i.stage}, self.plan) for i in section.instrs
+            i.stage == first or isinstance(i, Arrive) or is_group_wait(i, {i.stage}, self.plan) for i in section.instrs
         )
 
     def epilogue(
@@ -336,7 +337,7 @@ class RoleEmitter:
         self.body_mark = self.scope.writer.mark()
         self.expected.clear()
         self.in_flight = math.inf
-        joined = list(enumerate(join_group_waits(section.instrs, active, self.plan)))
+        joined = list(enumerate(plan_group_waits(section.instrs, active, self.plan)))
         instrs, ahead = joined, begins.ahead if begins is not None else 0
         if begins is not None:
             instrs = [joined[at] for at in begin_order(section, ahead)]
@@ -368,7 +369,7 @@ class RoleEmitter:
     # ------------------------------------------------------------ instructions
 
     def guarded(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...], guard: str | None) -> None:
-        harmless = _is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
+        harmless = is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
         settled, outside = self.settled, dict(self.scope.registers)
         with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
             self.instruction(loop, instr, instrs)
@@ -509,27 +510,3 @@ class RoleEmitter:
 def event_of(loop: int, position: int) -> int:
     """Number of an instruction in the records of in-kernel clocks."""
     return loop * EVENTS_PER_LOOP + position
-
-
-def join_group_waits(instrs: tuple[Instr, ...], active: set[int], plan: KernelPlan) -> list[Instr]:
-    """Wait<1>; release; Wait<0> -> Wait<0>; release.
-
-    A stronger wait is always right, and here it costs only that the release comes a little later. ptxas serialises all
-    products of a kernel in which an older group is waited for while a younger one is in flight and the older one's
-    registers are read after the younger one's wait (C7514, found with the attention kernel).
-    """
-    out = list(instrs)
-    for k, instr in enumerate(out):
-        if not _is_group_wait(instr, active, plan):
-            continue
-        for later in out[k + 1 :]:
-            if isinstance(later, Arrive) or later.stage not in active:
-                continue
-            if _is_group_wait(later, active, plan) and later.pending < instr.pending:
-                out[k] = replace(instr, pending=later.pending)
-            break
-    return out
-
-
-def _is_group_wait(instr: Instr, active: set[int], plan: KernelPlan) -> bool:
-    return isinstance(instr, Wait) and instr.stage in active and plan.is_group(instr.signal)

@@ -1,0 +1,64 @@
+"""Waits for products are as strong as ptxas wants them, so that it lets products overlap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmarks.gpu_cases import gated_linear
+from threadloom.sched.ops import Issue, Reason, Wait, Why
+from threadloom.targets.cuda.group_waits import cover_younger
+from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.task.ops import Method
+
+
+@dataclass
+class Products:
+    """What the pass asks of a plan in which each sTask `x` is a product that writes the registers `x`."""
+
+    tiles: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(of=lambda value: value))
+
+    def is_group(self, signal: str) -> bool:
+        return signal == "mma"
+
+    def find_buffer(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(tile=name)
+
+    def task(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(writes=(name,))
+
+
+def product(name: str) -> Issue:
+    return Issue(name, "tensor", Method.MATRIX, completes="mma")
+
+
+def wait(name: str, pending: int) -> Wait:
+    return Wait("mma", pending=pending, reason=Reason(Why.DEPENDENCE, name, "reader", buffer=name))
+
+
+def pending(*instrs: Issue | Wait) -> list[int]:
+    return [i.pending for i in cover_younger(list(instrs), {0}, Products()) if isinstance(i, Wait)]
+
+
+def test_what_is_issued_again_beside_a_younger_product():
+    assert pending(product("b"), wait("a", 1), product("a"), wait("b", 1)) == [0, 1]
+
+
+def test_not_where_the_younger_one_is_complete_before():
+    assert pending(product("b"), wait("a", 1), wait("b", 0), product("a")) == [1, 0]
+
+
+def test_not_where_another_one_is_issued():
+    assert pending(product("b"), wait("a", 1), product("c"), wait("b", 1)) == [1, 1]
+
+
+@pytest.mark.slow
+def test_scores_that_begin_beside_the_last_product_of_a_chunk():
+    """ptxas serialised all products of this kernel: scores were read, and made anew, while another product ran."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    given = gated_linear.inputs(np.random.default_rng(0), 1, 2, 64, 64, 16, np.float16)
+    call = gated_linear.gated_linear.bind(**given)
+    assert fault_of(kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays))) == ""
