@@ -67,6 +67,30 @@ def matmul_cases() -> list[Case]:
     return [*cases, *large]
 
 
+def f8_cases() -> list[Case]:
+    """Products of 8-bit floats beside cuBLASLt's."""
+    from gpu_cases.f8_product import f8_product
+
+    size, sets = 8192, []
+    for _ in range(2):
+        a, b = (torch.randn(size, size, device="cuda").to(torch.float8_e4m3fn) for _ in "ab")
+        sets.append(dict(a=a, b=b, out=torch.empty(size, size, device="cuda", dtype=torch.bfloat16)))
+    one = torch.ones((), device="cuda")
+
+    def cublas(i):
+        s = sets[i % 2]
+        return torch._scaled_mm(s["a"], s["b"].t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+
+    def reference(s):
+        return s["a"].bfloat16() @ s["b"].bfloat16().t()
+
+    peers, tiles = {"cublas": cublas}, ("m128n256k128w2", "m128n192k128w2", "m256n128k128w2")
+    label = f"matmul e4m3 {size}x{size}x{size}"
+    return [
+        Case(label, f8_product.tile(), sets, {"scale": 1.0}, reference, peers, 2.0 * size**3, False, 4, tiles=tiles)
+    ]
+
+
 def llama_cases() -> list[Case]:
     """The layers of LLAMA3 8B and 70B at 4096 tokens."""
     shapes = (
@@ -219,6 +243,7 @@ def table3_cases() -> list[Case]:
 
 OPS = {
     "matmul": matmul_cases,
+    "f8": f8_cases,
     "llama": llama_cases,
     "attention": attention_cases,
     "rows": row_cases,

@@ -25,6 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
+from hopper_check import MODULES
 from hopper_conditions import commit
 
 import threadloom as tl
@@ -42,7 +43,8 @@ from threadloom.tile.ops import Kernel
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An example's kernel at one shape; `choices`: compile-time constants; `arrays`: of integers that bound loops."""
+    """The kernel of an example, or of gpu_cases, at one shape; `choices`: compile-time constants; `arrays`: of integers
+    that bound loops."""
 
     example: str
     dims: dict[str, int]
@@ -89,6 +91,7 @@ CASES = [
     *(attention(4, 4096, 16, 16, d, causal) for d in (96, 192) for causal in (False, True)),
     *(Case("matmul", {"M": m, "N": n, "K": k}) for n, k in FEW_ROWS[2:] for m in (1, 32)),
     Case("flash_decoding", {"B": 128, "HKV": 8, "G": 4, "S": 4096, "D": 128}),
+    Case("f8_product", {"M": 8192, "N": 8192, "K": 8192}, "f8e4m3"),
 ]  # fmt: skip
 
 
@@ -97,7 +100,7 @@ def problem(case: Case) -> tuple[Kernel, dict[str, int], dict[str, np.ndarray], 
     from threadloom.cli.inputs import planning_problem
     from threadloom.cli.kernel_argument import Chosen
 
-    module = importlib.import_module(f"threadloom.examples.{case.example}")
+    module = importlib.import_module(MODULES[case.example])
     kernel = getattr(module, case.example)
     arguments = module.inputs(np.random.default_rng(0), **module.SHAPES[0], dtype=numpy_dtype(getattr(tl, case.dtype)))
     call = kernel.bind(**{**arguments, **case.choices})
