@@ -27,16 +27,17 @@ def flash_attention_varlen(
             group = h // (tl.dim("H") // tl.dim("HKV"))
             shift = starts_k[b + 1] - starts_q[b + 1]  # key n is seen by query m where n <= m + shift
             last = tl.minimum(m.stop + shift, starts_k[b + 1]) if causal else starts_k[b + 1]
+            c = scale * math.log2(math.e)  # powers of two are cheaper; at least 0, so that maxima may be scaled
             acc = tl.zeros(m, d)
             row_max = tl.full(-math.inf, m)
             row_sum = tl.zeros(m)
             for n in tl.stream(tl.span("TK", starts_k[b], last)):
-                s = tl.dot(q[m, h, :], k[n, group, :]) * (scale * math.log2(math.e))
+                s = tl.dot(q[m, h, :], k[n, group, :])
                 if causal:
                     s = tl.where(n <= m + shift, s, -math.inf)
-                new_max = tl.maximum(row_max, tl.max(s, n))
+                new_max = tl.maximum(row_max, tl.max(s, n) * c)
                 safe_max = tl.where(new_max == -math.inf, 0.0, new_max)
-                p = tl.exp2(s - safe_max)
+                p = tl.exp2(s * c - safe_max)
                 old = tl.exp2(row_max - safe_max)
                 row_sum = row_sum * old + tl.sum(p, n)
                 acc = acc * old + tl.dot(tl.cast(p, v.dtype), v[n, group, d])

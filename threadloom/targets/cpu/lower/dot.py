@@ -202,7 +202,9 @@ class ProductEmitter:
             self._loops()
             branch.otherwise()
             if not self.step.accumulate:
+                self.c.seldom, outer = True, self.c.seldom
                 fill(self.c, self.step.product.result, self.out, const(self.element, 0))
+                self.c.seldom = outer
 
     def _operands_inside(self) -> Operand | None:
         condition: Operand | None = None

@@ -202,7 +202,7 @@ class NestEmitter:
         b = self.c.b
         copies = 1
         if unit > 1 and not any(isinstance(item, Nest) for item in nest.items) and not self._stores_lanes(nest):
-            copies = max(1, min(INNERMOST_COPIES, window.size // unit))
+            copies = max(1, min(INNERMOST_COPIES if self.unrolls else OUTER_COPIES, window.size // unit))
         step = unit * copies
         end = window.end if window.end is not None else b.add(window.first, window.size)
         exact = window.end is None
