@@ -1,4 +1,4 @@
-// What a graph is made of: shared by graph.cpp and by the capture of streams (stream.cpp).
+// What a graph is made of: shared by graph.cpp, graph_nodes.cpp and the capture of streams (stream.cpp).
 #pragma once
 #include "runtime.h"
 
@@ -33,5 +33,12 @@ struct CUgraph_st {
   std::vector<std::shared_ptr<Condition>> conditions;
   CUgraphNode_st* add(cudaGraphNodeType type, Work work, const CUgraphNode_st* const* after, size_t count);
   CUgraphNode_st* add_captured(cudaGraphNodeType type, Work work);  // after all that was captured before
+  CUgraph_st* clone() const;
   ~CUgraph_st();
 };
+
+namespace loom {
+std::shared_ptr<Condition> find_condition(const CUgraph_st& graph, cudaGraphConditionalHandle handle);
+// The step of `exec` that `node` became gets what `set` makes of a copy of the node.
+cudaError_t change_step(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeType type, const std::function<cudaError_t(CUgraphNode_st&)>& set);
+}  // namespace loom

@@ -14,29 +14,29 @@ namespace {
 struct Bits160 {
   unsigned word[5];
 };
-typedef std::array<Bits160, 160> Matrix;  // column i: the image of unit vector i
+typedef std::array<Bits160, 160> BitMatrix;  // column i: the image of unit vector i
 
 void step(unsigned* v) {
   unsigned t = v[0] ^ (v[0] >> 2);
   v[0] = v[1], v[1] = v[2], v[2] = v[3], v[3] = v[4];
   v[4] = (v[4] ^ (v[4] << 4)) ^ (t ^ (t << 1));
 }
-Bits160 image(const Matrix& m, const Bits160& x) {
+Bits160 image(const BitMatrix& m, const Bits160& x) {
   Bits160 result = {};
   for (int i = 0; i < 160; ++i)
     if (x.word[i / 32] >> (i % 32) & 1)
       for (int w = 0; w < 5; ++w) result.word[w] ^= m[i].word[w];
   return result;
 }
-Matrix squared(const Matrix& m) {
-  Matrix result;
+BitMatrix squared(const BitMatrix& m) {
+  BitMatrix result;
   for (int i = 0; i < 160; ++i) result[i] = image(m, m[i]);
   return result;
 }
 // powers[k] jumps 2^k steps; 67 + 64 of them serve offsets and subsequences
-const std::vector<Matrix>& powers() {
-  static const std::vector<Matrix> all = [] {
-    std::vector<Matrix> made(1);
+const std::vector<BitMatrix>& powers() {
+  static const std::vector<BitMatrix> all = [] {
+    std::vector<BitMatrix> made(1);
     for (int i = 0; i < 160; ++i) {
       Bits160 unit = {};
       unit.word[i / 32] = 1u << (i % 32);
