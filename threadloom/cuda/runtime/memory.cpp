@@ -43,18 +43,23 @@ size_t with_room(size_t bytes, cudaMemoryType type) {
 
 size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
 
-// A GPU's memory is there once it is asked for; here each page would come when a kernel first writes to it, one fault of one worker
-// at a time. So the pages of what is not very large are asked for at once, which takes a third of the time that faults do.
-// Programs ask for pools of gigabytes of which they use little: those stay as they are.
-constexpr size_t least_populated_bytes = 64 << 10, most_populated_bytes = (size_t)64 << 20;
+// A GPU's memory is there once it is asked for, and it has large pages. Here each page would come when a kernel first writes to it,
+// one fault of one worker at a time. So arrays ask for all their pages at once, and for pages of 2 MB where they fill some. Programs
+// ask for pools of gigabytes of which they use little: those come as they are touched.
+constexpr size_t large_page = 2 << 20, least_populated = 64 << 10, sparse_bytes = (size_t)256 << 20;
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-void populate(void* memory, size_t bytes) {
-  static std::atomic<size_t> populated{0};
-  if (bytes < least_populated_bytes || bytes > most_populated_bytes || populated.fetch_add(bytes) > total_bytes() / 16) return;
+void* device_memory(size_t bytes) {
+  bool large = bytes >= 2 * large_page;
+  void* memory = aligned_alloc(large ? large_page : alignment, with_room(bytes, cudaMemoryTypeDevice));
+  if (!memory || bytes < least_populated || bytes >= sparse_bytes) return memory;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
-  madvise((void*)begin, ((uintptr_t)memory + bytes) / page * page - begin, MADV_POPULATE_WRITE);  // older systems do not know it
+  size_t whole = ((uintptr_t)memory + bytes) / page * page - begin;
+  if (large) madvise((void*)begin, whole, MADV_HUGEPAGE);
+  static std::atomic<size_t> populated{0};
+  if (populated.fetch_add(bytes) < total_bytes() / 16) madvise((void*)begin, whole, MADV_POPULATE_WRITE);  // older systems do not know it
+  return memory;
 }
 
 cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags = 0) {
@@ -63,9 +68,8 @@ cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags
   if (device_error() != cudaSuccess) return result(device_error());
   if (bytes == 0) return cudaSuccess;
   if (bytes > total_bytes()) return failed(cudaErrorMemoryAllocation);
-  void* memory = aligned_alloc(alignment, with_room(bytes, type));
+  void* memory = type == cudaMemoryTypeDevice ? device_memory(bytes) : aligned_alloc(alignment, with_room(bytes, type));
   if (!memory) return failed(cudaErrorMemoryAllocation);
-  if (type == cudaMemoryTypeDevice) populate(memory, bytes);
   std::lock_guard<std::mutex> guard(heap().mutex);
   heap().allocations[(char*)memory] = {bytes, type, flags, true};
   *p = memory;
@@ -116,7 +120,6 @@ cudaError_t copy_in_order(cudaStream_t stream, const void* to, const void* from,
 
 // Zeros in a very large range of ours: pages that are given back to the system are zero, and cost nothing before they are
 // touched. Programs clear pools of gigabytes of which they use little.
-constexpr size_t sparse_bytes = (size_t)256 << 20;
 void fill(char* p, int value, size_t bytes) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), head = (page - (uintptr_t)p % page) % page;
   bool sparse = (value & 0xff) == 0 && bytes >= sparse_bytes;
