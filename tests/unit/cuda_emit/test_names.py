@@ -25,15 +25,32 @@ def max(
         tile[m, :] = smem
 
 
+@tl.kernel
+def threadIdx(NULL: tl.Tensor["N", "T"]) -> tl.outputs(blockIdx=tl.Tensor["N", "T"]):
+    for n in tl.grid("N"):
+        isnan = tl.isnan(NULL[n])  # as a beginner calls what a function gives
+        fabs, fabsf = tl.abs(NULL[n]), tl.abs(NULL[n] + 1)
+        floor, floorf = tl.floor(fabs), tl.floor(fabsf)
+        sqrt, sqrtf = tl.sqrt(fabs), tl.sqrt(floorf)
+        tanh, tanhf = tl.tanh(sqrt), tl.tanh(sqrtf)
+        gridDim = tl.where(tl.isnan(fabs) | isnan, tl.sqrt(floor), tl.tanh(floorf))
+        blockIdx[n] = tl.floor(tanh + tanhf) + tl.abs(gridDim) + floor
+
+
+ONES = np.ones(70, np.float32)
+CALLS = {"taken": max.bind(np.ones((70, 33), np.float32), ONES, 1.0, 2.0)}
+CALLS |= {f"functions-{dtype}": threadIdx.bind(ONES.astype(dtype)) for dtype in ("f4", "f8")}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(("device", "arch"), [("h200", "sm_90a"), ("a100", "sm_80")])
-def test_taken_names_compile(device, arch):
+def test_taken_names_compile(device, arch, call):
     pytest.importorskip("cuda.bindings.nvrtc")
-    call = max.bind(np.ones((70, 33), np.float32), np.ones(70, np.float32), 1.0, 2.0)
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     program = plan(call.kernel, call.dims, device, most=4, splits=False).best
     source = emitter(program)(program, facts, call.dims)
-    assert source.name == "max_"
+    assert source.name == call.kernel.name + "_"
     assert nvrtc.compile_source(source.text, arch).spill_bytes == 0
 
 

@@ -16,7 +16,7 @@ _KEYWORDS = frozenset(
     "wchar_t while xor xor_eq".split()
 )
 
-# Functions that CUDA C++ declares without being asked.
+# Functions that CUDA C++ declares without being asked; most of them again with an f at the end.
 _LIBRARY = frozenset(
     "acos acosh asin asinh atan atan2 atanh brev cbrt ceil clock clock64 clz copysign cos cosh cospi "
     "cyl_bessel_i0 erf erfc erfcinv erfcx erfinv exit exp exp10 exp2 expm1 fabs fdim fdividef ffs floor fma fmax "
@@ -27,6 +27,11 @@ _LIBRARY = frozenset(
     "tgamma trap trunc ullmax ullmin umax umin y0 y1 yn abs abort assert main tex1D tex2D tex3D".split()
 )
 
+# Variables, macros and types of CUDA C++ and of our headers.
+_BUILT_IN = frozenset(
+    "threadIdx blockIdx blockDim gridDim warpSize NULL TensorMap Ring Clocks Bits AtomicChange".split()
+)
+
 # Variables and types that the generators write by these names, wherever they need them.
 _WRITTEN = frozenset(
     "lane warp group warp_in_group tile tiles raw smem i r t e f k p q u8 u16 u32 u64 i8 i32 i64 min max abs exp "
@@ -35,7 +40,7 @@ _WRITTEN = frozenset(
     "converted_bytes block_in_cluster element values value position first words clocks".split()
 )
 
-RESERVED = _KEYWORDS | _WRITTEN
+RESERVED = _KEYWORDS | _WRITTEN | _BUILT_IN | _LIBRARY | {name + "f" for name in _LIBRARY}
 
 _AWAY_FROM_PARAMETERS = frozenset("f k q t".split())  # counters of loops in which no parameter occurs
 
@@ -46,5 +51,5 @@ def identifier(name: str) -> str:
     if name in _AWAY_FROM_PARAMETERS:
         return name
     base = name.rstrip("_") or name  # `i` and `i_` become `i_` and `i__`
-    taken = base in RESERVED | _LIBRARY or any(base in functions_of(header) for header in ("sm90.cuh", "sm80.cuh"))
+    taken = base in RESERVED or any(base in functions_of(header) for header in ("sm90.cuh", "sm80.cuh"))
     return name + "_" if taken else name
