@@ -2,13 +2,14 @@
 
     loom explain prog.cu [-I DIR] [-D NAME=VALUE] [-std=c++17] [--kernel NAME] [--json FILE]
 
-The flags are nvcc's. A kernel may have two versions; which launches take which is said in its heading. Reasons name
-operations in the compiler's own text with the source line behind (docs/par.md).
+The flags are nvcc's. A kernel may have two versions; which launches take which is said in its heading. What is said
+below several lines is so of each of them. Values with a percent sign are the compiler's own (docs/par.md).
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from threadloom.cli import json_output
@@ -50,12 +51,16 @@ def explain_command(flags: list[str]) -> tuple[str, list[Explained]]:
 def text(one: Explained) -> str:
     """One version of a kernel, its remarks by line with the source between."""
     head = f"kernel {_plain(one.kernel)}" + (f", {one.version}" if one.version else "")
-    lines, shown = [head], 0
-    for remark in one.remarks:
-        if remark.line != shown and remark.loc is not None:
-            shown = remark.line
-            lines.append(f"  {remark.line:>4} | {_source(remark.loc)}")
-        lines.append(f"         {remark.kind}" + (f": {remark.text}" if remark.text else ""))
+    lines, told = [head], []
+    for _, group in groupby(one.remarks, lambda remark: (remark.loc is not None, remark.line)):
+        remarks = list(group)
+        said = [f"         {remark.kind}" + (f": {remark.text}" if remark.text else "") for remark in remarks]
+        if said != told:
+            lines += told
+            told = said
+        if (loc := remarks[0].loc) is not None:
+            lines.append(f"  {loc.line:>4} | {_source(loc)}")
+    lines += told
     if not one.remarks:
         lines.append("         nothing to tell: no barriers, nothing moved")
     if one.kept_bytes:

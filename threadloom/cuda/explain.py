@@ -3,7 +3,7 @@
     kernel layer(float const*, ...), the version for arrays that do not overlap and a block of one layer
       line 9   barrier removed
       line 10  kept: %t, float, 4 bytes per thread, across line 11
-      line 11  barrier stays: `store ...` (line 8) before and `load ...` (line 12) behind
+      line 11  barrier stays: store (line 8) before and load (line 12) behind
 
 Nothing is decided here: the pipeline runs as it always does, one version of one kernel at a time, and its modules are
 compared before and after each pass; reasons are those that passes gave to `decline`.
@@ -380,12 +380,12 @@ def _named(op: Op) -> str:
 
 
 def _stays(result: Result, function: Function) -> list[Remark]:
-    lines = _line_of_text(function)
+    places = _place_of_text(function)
     found = []
     for step in result.steps:
         for declined in step.declined:
             if declined.reason == "barrier is needed":
-                found.append(Remark("barrier stays", declined.loc, _with_lines(declined.detail, lines)))
+                found.append(Remark("barrier stays", declined.loc, _in_source(declined.detail, places)))
     return found
 
 
@@ -412,13 +412,18 @@ def _is_version(name: str, kernel: str) -> bool:
     return name.removesuffix(APART).removesuffix(LAUNCHED).removesuffix(GENERAL) == kernel.removesuffix(LAUNCHED)
 
 
-def _line_of_text(function: Function) -> dict[str, int]:
-    """The source line of each operation, by its text, which is how passes name it."""
-    return {print_op(op): op.loc.line for op in _ops(function) if isinstance(op, Leaf | Alloca) and op.loc}
+def _place_of_text(function: Function) -> dict[str, str]:
+    """What each operation is, and its source line, by its text, which is how passes name it."""
+    known = [op for op in _ops(function) if isinstance(op, Leaf | Alloca) and op.loc]
+    return {print_op(op): f"{_word(op)} (line {op.loc.line})" for op in known}
 
 
-def _with_lines(detail: str, lines: dict[str, int]) -> str:
+def _word(op: Leaf | Alloca) -> str:
+    if isinstance(op, Alloca):
+        return "array"
+    return f"call of {op.attrs.callee}" if op.opcode == "call" else op.opcode
+
+
+def _in_source(detail: str, places: dict[str, str]) -> str:
     parts = detail.split("`")
-    shown = [f"`{part}` (line {lines[part]})" if part in lines else (f"`{part}`" if index % 2 else part)
-             for index, part in enumerate(parts)]  # fmt: skip
-    return "".join(shown)
+    return "".join(places.get(part, f"`{part}`") if at % 2 else part for at, part in enumerate(parts))
