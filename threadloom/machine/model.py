@@ -7,7 +7,7 @@ for a name. Adding a device is adding a file and listing it in `devices.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from threadloom.task.ops import Method
@@ -55,9 +55,13 @@ class SEU:
     latency_cycles: Figure  # from end of occupancy to result usable
     issue_cycles: Figure
     proxy: str = "generic"  # the memory proxy of its accesses: "generic" or "async"
+    _rate_of: dict[str, float] = field(init=False, repr=False, compare=False)  # a search asks ten thousand times
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_rate_of", {r.what: r.per_cycle.value for r in reversed(self.rates)})
 
     def rate(self, what: str) -> float | None:
-        return next((r.per_cycle.value for r in self.rates if r.what == what), None)
+        return self._rate_of.get(what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,13 @@ class Device:
     dram_bytes_per_s: Figure
     max_worker_roles: int  # consumer roles (warpgroups) per EU; 1 on a CPU core
     facts: tuple[tuple[str, int | str | bool], ...] = ()  # ("bulk_copy_align_bytes", 16), ("vector_bytes", 64) ...
+    _fact_of: dict[str, int | str | bool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_fact_of", dict(reversed(self.facts)))
 
     def fact(self, key: str, default: int | str | bool | None = None) -> int | str | bool | None:
-        return next((v for k, v in self.facts if k == key), default)
+        return self._fact_of.get(key, default)
 
     def memory(self, name: str) -> Memory:
         return next(m for m in self.memories if m.name == name)
