@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from threadloom.cuda.lower.traverse import walk
+from threadloom.cuda.optimize.wrapping import counts
 from threadloom.par.constants import int_value
 from threadloom.par.ops import Array, Leaf, Op, Operand, Struct, Type, Value
 from threadloom.par.result_types import size_bytes, struct_layout
@@ -113,11 +114,11 @@ class Arithmetic:
             return atom
         match leaf.opcode:
             case "sext" | "zext" | "freeze":
-                if getattr(leaf.operands[0].type, "bits", 0) < 32:
+                if not counts(leaf.operands[0].type):
                     return atom  # a flag or a character: its own symbol
                 result = self.of(leaf.operands[0])
             case "trunc":
-                result = self.of(leaf.operands[0]) if getattr(value.type, "bits", 0) >= 32 else atom
+                result = self.of(leaf.operands[0]) if counts(value.type) else atom
             case "add" | "sub":
                 result = plus(self.of(leaf.operands[0]), self.of(leaf.operands[1]), 1 if leaf.opcode == "add" else -1)
             case "or" if "disjoint" in leaf.attrs.flags:

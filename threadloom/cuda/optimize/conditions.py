@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from threadloom.cuda.kernel import MOST_BLOCK_THREADS
 from threadloom.cuda.optimize.affine import Arithmetic, Polynomial, plus
+from threadloom.cuda.optimize.wrapping import COUNTING_BITS, counts
 from threadloom.par.ops import Leaf, Operand, Value
 
 _NEGATED = {"eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
@@ -41,12 +42,11 @@ def conditions_of(
 
 
 def _compared(leaf: Leaf, holds: bool, arithmetic: Arithmetic, indices: Collection[str]) -> tuple[Condition, ...]:
-    bits = getattr(leaf.operands[0].type, "bits", 0)
-    if bits < 32:
+    if not counts(type_ := leaf.operands[0].type):
         return ()
     predicate = leaf.attrs.predicate if holds else _NEGATED[leaf.attrs.predicate]
     left, right = (arithmetic.of(operand) for operand in leaf.operands)
-    if bits > 32:  # a difference may have wrapped in 32 bits before
+    if type_.bits > COUNTING_BITS:  # a difference may have wrapped in 32 bits before
         sure = _is_small(left, indices) and _is_small(right, indices)
     elif predicate.startswith("u"):  # the smaller side is then not below 0 either
         sure = _is_small(right if predicate in ("ult", "ule") else left, indices)

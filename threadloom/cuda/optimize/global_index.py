@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from threadloom.cuda.kernel import BLOCK, BLOCK_INDEX, GRID, THREAD_INDEX
 from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.optimize import wrapping
 from threadloom.cuda.optimize.affine import Arithmetic, Polynomial, constant, plus, polynomial, times
 from threadloom.par.constants import int_value
 from threadloom.par.ops import I32, Function, Leaf, Level, Op, Operand, Parallel
@@ -44,7 +45,7 @@ def unwrapped(kernel: Function) -> frozenset[str]:
             continue
         if _fits(arithmetic.of(op.result), extents):
             small.add(op.result.name)
-            if not {"nsw", "nuw"} <= set(op.attrs.flags):
+            if not wrapping.never_wraps(op):
                 found.add(op.result.name)
     return frozenset(found)
 
@@ -55,8 +56,7 @@ def without_wrap(kernel: Function, names: frozenset[str]) -> Function:
     def change(op: Op) -> list[Op] | None:
         if not isinstance(op, Leaf) or op.result is None or op.result.name not in names:
             return None
-        flags = dict.fromkeys((*op.attrs.flags, "nuw", "nsw"))
-        return [replace(op, attrs=replace(op.attrs, flags=tuple(flags)))]
+        return [wrapping.without_wrap(op)]
 
     return replace(kernel, body=expand(kernel.body, change)) if kernel.body else kernel
 

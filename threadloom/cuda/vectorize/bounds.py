@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.traverse import walk
+from threadloom.cuda.optimize.wrapping import is_whole_sum, never_wraps, widens_whole
 from threadloom.par.constants import const, int_value
 from threadloom.par.intrinsics import is_speculatable
 from threadloom.par.ops import I64, Attrs, Int, Leaf, Operand, Parallel, Value
@@ -91,10 +92,10 @@ class Bounds:
         leaf = self.leaf(operand)
         if leaf is None:
             return None
-        if leaf.opcode in ("add", "sub") and "nsw" in leaf.attrs.flags:
+        if is_whole_sum(leaf):
             left, right = (self.sum(side) for side in leaf.operands)
             return None if left is None or right is None else left.plus(right, 1 if leaf.opcode == "add" else -1)
-        if leaf.opcode == "sext" or (leaf.opcode == "zext" and "nneg" in leaf.attrs.flags):
+        if widens_whole(leaf):
             return self.sum(leaf.operands[0])
         return None
 
@@ -135,7 +136,7 @@ class Bounds:
         leaf = self.leaf(operand)
         if leaf is None or self.is_shared(operand):
             return False
-        if leaf.opcode != "add" or not {"nsw", "nuw"} <= set(leaf.attrs.flags):
+        if leaf.opcode != "add" or not never_wraps(leaf):
             return False
         return all(
             self._is_plain(side) or (int_value(side) or 0) > 0 or (isinstance(side, Value) and self.is_shared(side))

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from threadloom.cuda.lower.effects import Memory, Root, RootKind, is_pure
 from threadloom.cuda.lower.traverse import last_values, walk
 from threadloom.cuda.lower.uniformity import Uniformity
+from threadloom.cuda.optimize.wrapping import counts
 from threadloom.par.constants import int_value
 from threadloom.par.ops import (
     PTR,
@@ -31,7 +32,6 @@ from threadloom.par.ops import (
     Const,
     For,
     If,
-    Int,
     Leaf,
     Op,
     Operand,
@@ -187,7 +187,7 @@ class Shapes:
                 return _sum(strides[0], strides[1], 1 if op.opcode == "add" else -1)
             case "mul" | "shl" if _steps(op) and strides != [0, 0]:
                 return self._scaled(op, strides)
-            case "sext" | "zext" | "trunc" if _bits(op.operands[0]) >= 32 and _steps(op):
+            case "sext" | "zext" | "trunc" if counts(op.operands[0].type) and _steps(op):
                 return strides[0]
             case "freeze" if _steps(op):
                 return strides[0]
@@ -241,14 +241,10 @@ def _is_clamp(op: Leaf) -> bool:
     return op.opcode == "call" and op.attrs.callee.startswith(("llvm.smin.", "llvm.smax.", "llvm.umin.", "llvm.umax."))
 
 
-def _bits(operand: Operand) -> int:
-    return operand.type.bits if isinstance(operand.type, Int) else 0
-
-
 def _steps(op: Leaf) -> bool:
     """Integers and pointers wide enough to count in."""
     type_ = op.result.type if op.result else None
-    return type_ == PTR or (isinstance(type_, Int) and type_.bits >= 32)
+    return type_ == PTR or counts(type_)
 
 
 def _sum(a: Stride, b: Stride, sign: int) -> Stride:
