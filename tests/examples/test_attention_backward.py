@@ -14,7 +14,7 @@ from threadloom.examples import attention_backward as example
 SHAPE = {"B": 1, "H": 2, "SQ": 30, "SK": 45, "D": 8}
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", some([False, True], [True]))
 def test_all_three_gradients(causal: bool):
     arguments = example.inputs(np.random.default_rng(0), **SHAPE) | {"causal": causal}
     dq, dk, dv = example.gradients(**arguments)

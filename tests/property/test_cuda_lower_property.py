@@ -101,12 +101,12 @@ def check_kernel(seed: int, warps: bool, every_pass: bool = True, optimize: bool
     assert np.array_equal(_compiled(lowered, seed, optimize), expected), f"compiled code differs on seed {seed}"
 
 
-@pytest.mark.parametrize("seed", some(range(16), [0, 1, 3, 5]))
+@pytest.mark.parametrize("seed", some(range(16), [0, 1]))
 def test_kernels_with_barriers(seed: int) -> None:
     check_kernel(seed, warps=False)
 
 
-@pytest.mark.parametrize("seed", some(range(8), range(5)))
+@pytest.mark.parametrize("seed", some(range(8), range(2)))
 def test_kernels_with_warp_operations(seed: int) -> None:
     check_kernel(seed, warps=True)
 
@@ -124,7 +124,7 @@ def test_every_value_that_crosses_a_barrier_kept(seed: int) -> None:
     assert np.array_equal(_compiled(lowered, seed, optimize=False), _interpreted(module, seed))
 
 
-@pytest.mark.parametrize("seed", some(range(200, 212), [200, 203, 205, 206]))
+@pytest.mark.parametrize("seed", some(range(200, 212), [200, 205]))
 def test_narrow_vectors_wherever_possible(seed: int) -> None:
     """Four lanes, whether it pays or not: full vectors, left-over threads, masks, gathers."""
     module = make_kernel(seed, warps=seed % 3 == 0)
@@ -136,7 +136,7 @@ def test_narrow_vectors_wherever_possible(seed: int) -> None:
     assert np.array_equal(_compiled(vectors, seed, optimize=seed % 2 == 0), expected)
 
 
-@pytest.mark.parametrize("seed", some(range(300, 312), [301, 304, 307]))
+@pytest.mark.parametrize("seed", some(range(300, 312), [301]))
 def test_every_loop_as_a_function(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in very large kernels: the passes behind see one loop, or a few small ones, at a time."""
     all_loops = OutlineLoops(fewest_ops=1, worth_a_call=2 + 10 * (seed % 2), most_ops_of_group=20)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import some
 
 from threadloom.comparison import compare
 
@@ -14,7 +15,7 @@ FOLDER = Path(__file__).parents[3] / "benchmarks" / "gpu_cases"
 CASES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__init__")
 
 
-@pytest.mark.parametrize("dtype", (np.float16, np.float32), ids=lambda t: t.__name__)
+@pytest.mark.parametrize("dtype", some((np.float16, np.float32), (np.float16,)), ids=lambda t: t.__name__)
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_its_reference(name, dtype):
     module = importlib.import_module(f"benchmarks.gpu_cases.{name}")

@@ -122,7 +122,7 @@ def suite(tmp_path: Path, **files: str) -> Path:
 def test_a_program_is_built_in_a_copy_and_its_row_says_what_happened(
     tmp_path: Path, build: str, command: str, result: str
 ) -> None:
-    budget = driver.Budget(Limits(cpu_s=0.5), Limits(cpu_s=5))
+    budget = driver.Budget(Limits(cpu_s=0.5), Limits(cpu_s=1))
     checkout = suite(tmp_path, source="PASS\n")
     row = driver.try_program(Program("one", "src/one", (build,), (command,)), checkout, tmp_path / "scratch", budget)
     assert row.result == result and row.by == driver.version(), row

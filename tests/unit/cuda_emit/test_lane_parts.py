@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from quick import some
 
 import threadloom as tl
 from threadloom.examples.flash_attention import flash_attention
@@ -53,14 +54,14 @@ def shuffled(text: str) -> list[str]:
     return re.findall(r"__shfl_xor_sync\(0xffffffffu, (\w+)\[", text)
 
 
-@pytest.mark.parametrize("mode", [0, 2])
+@pytest.mark.parametrize("mode", some([0, 2], [0]))
 def test_lanes_are_joined_after_the_loop(mode: int):
     text = text_of(weighed.tile(mode=mode), DIMS)
     assert len(shuffled(text)) == 2 and set(shuffled(text)) == {"total_2"}
     assert text.rindex("mma_commit") < text.index("__shfl_xor_sync")
 
 
-@pytest.mark.parametrize("mode", [1, 3])
+@pytest.mark.parametrize("mode", some([1, 3], [3]))
 def test_what_the_loop_needs_whole_is_joined_in_it(mode: int):
     text = text_of(weighed.tile(mode=mode), DIMS)
     assert set(shuffled(text)) == {"sum_2"} and text.index("__shfl_xor_sync") < text.rindex("mma_commit")

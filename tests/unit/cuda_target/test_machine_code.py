@@ -72,7 +72,7 @@ LARGE = ("matmul", "flash_attention", "chunk_scan", "softmax")  # by default: at
 
 
 @pytest.mark.parametrize(
-    "name", some(NAMES, ["matmul", "softmax", "w4_matmul"])
+    "name", some(NAMES, ["matmul", "softmax"])
 )
 def test_example(name: str, tmp_path):
     check_example(name, "" if name in LARGE else "small", "f16", tmp_path)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from quick import some
 
 import threadloom as tl
 from tests.unit.cuda_emit.test_forms import source_of
@@ -137,7 +138,7 @@ def bound(kernel):
     return kernel.bind(**given), given
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.__name__)
+@pytest.mark.parametrize("kernel", some(KERNELS, [read_in_the_other, read_late, scalar_of_tiles]), ids=lambda k: k.name)
 def test_what_cores_compute(kernel):
     call, given = bound(kernel)
     np.testing.assert_allclose(kernel(**given), kernel.interpret(**given, exact=True), rtol=1e-5, atol=1e-5)

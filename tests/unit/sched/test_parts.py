@@ -125,7 +125,7 @@ PLANNED = {
         part(whole("n", 32), splits=3, order="part i n"),
     ),
 }  # fmt: skip
-SLOW = ("block_sparse_matmul", "chunk_state")
+SLOW = ("block_sparse_matmul", "chunk_state", "flash_attention")
 names = pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in PLANNED]
 )
