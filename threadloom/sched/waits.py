@@ -21,6 +21,8 @@ from threadloom.sched.tile_map import TileMap
 from threadloom.sched.turns import take_turns, workers_meet
 from threadloom.task.ops import Edge, Kind, TaskGraph
 
+SLOTS_TO_SPARE = 3  # one that is read, one that is filled, and one whose release may be late
+
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
@@ -340,7 +342,7 @@ class Synchronizer:
         signal, came = self.group(dep.edge.dst), self.position(line.loop, line.role, dep.edge.dst)
         if isinstance(line.items[came].instr, Inner):
             return None
-        later, found = self._when_done(line, came, signal)
+        later, found = self._when_done(line, came, signal, self.buffers[dep.tile, ""].slots)
         if found != at or not self._waits_for(line, signal, came, later, at):
             return None
         covering = self._groups_between(line, signal, came, later, at)
@@ -363,7 +365,7 @@ class Synchronizer:
             if not any(isinstance(k, Wait) and k.signal == signal and k.pending == 0 for k in item.after):
                 item.after.append(Wait(signal, reason, item.stage, 0))
             return read_at, came, dep
-        later, at = self._when_done(line, came, signal)
+        later, at = self._when_done(line, came, signal, self.buffers[dep.tile, ""].slots)
         if self._needs_next(line, dep, came, later, at):  # else the role would wait for what it has not released
             later, at = 0, came
         pending = self._groups_between(line, signal, came, later, at + 1)
@@ -384,11 +386,14 @@ class Synchronizer:
         read = ((ahead, line.items[place]) for ahead, place in following if isinstance(line.items[place].instr, Issue))
         return any(i.task in distances and ahead - i.stage - distances[i.task] - content >= slots for ahead, i in read)
 
-    def _when_done(self, line: Line, came: int, signal: str) -> tuple[int, int]:
+    def _when_done(self, line: Line, came: int, signal: str, slots: int) -> tuple[int, int]:
         """(iterations later, item after which): where the role waits for the asynchronous item anyway; else the first
-        moment when it has likely left its unit."""
+        moment when it has likely left its unit, or, for the unit's only task in a loop whose buffer has slots to spare,
+        where it comes again: other work of the role then runs beside it even where that takes less time than planned
+        (decoding 4-bit weights beside their product)."""
         target = line.items[came].done
         count = len(line.items)
+        alone = [self._joins(item, signal) for item in line.items].count(0) == count - 1
         for step in range(1, count + 1):
             later, at = divmod(came + step, count)
             if self._waits_for(line, signal, came, later, at):
@@ -406,6 +411,8 @@ class Synchronizer:
                 same_unit = isinstance(item.instr, Issue) and item.instr.completes == signal
                 if same_unit:  # let the unit have its next task before this role waits
                     return later, at
+                if alone and slots >= SLOTS_TO_SPARE and step < count:  # nothing but the release wants to know
+                    continue
                 previous = (came + step - 1) % count
                 return (came + step - 1) // count, previous
         return 1, came

@@ -1,6 +1,6 @@
 // block_sparse_matmul for h200, planned by joint:greedy
 // tiles: n 16; 1 workers, 256 threads, 49280 bytes of shared memory
-// loop 1: one iteration every 159 cycles, 1 stages (predicted)
+// loop 1: one iteration every 159 cycles, 2 stages (predicted)
 #include "sm90.cuh"
 
 LOOM_DEVICE void mma_m64n16k16_f16_k_mn(float* d, u64 a, u64 b, i32 accumulate) {
@@ -106,6 +106,7 @@ else if (group == 1) {
   const u64 smem_a_desc = descriptor_k_major(smem_a);
   const u64 smem_b_desc_across = descriptor_mn_major(smem_b, 4096);
   Ring<4> ring_1_4_0;
+  Ring<4> ring_1_4_1;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     i32 rest = tile;
     const i32 index_n = rest % tiles_n;
@@ -124,7 +125,9 @@ else if (group == 1) {
     const i32 count_2 = dim_K_p_32_m_1_div_32;
     for (i32 t_3 = 0; t_3 < count_2; t_3++) {
       const i32 j_at = (t_3);
+      const i32 j_at_2 = (t_3 - 1);
       const bool mask_2 = (u32)(i_at) < (u32)dim_M_p_32_m_1_div_32 && (u32)(j_at) < (u32)dim_K_p_32_m_1_div_32 ? (mask[(i64)(i_at) * mask_stride0 + (i64)(j_at) * mask_stride1] != 0) : bool(0);
+      const bool mask_3 = (u32)(i_at) < (u32)dim_M_p_32_m_1_div_32 && (u32)(j_at_2) < (u32)dim_K_p_32_m_1_div_32 ? (mask[(i64)(i_at) * mask_stride0 + (i64)(j_at_2) * mask_stride1] != 0) : bool(0);
       barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0,  // dependence: load_a -> dot_acc (a)
                    full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_b -> dot_acc (b)
       // dot_acc: acc.3
@@ -136,10 +139,26 @@ else if (group == 1) {
         }
       }
       mma_commit();
-      mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
-      if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_0.slot);  // slot-free: dot_acc -> load_a (a)
-      if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_0.slot);  // slot-free: dot_acc -> load_b (b)
+      mma_wait<1>();  // slot-free: dot_acc -> load_a (a)
+      if (t_3 >= 1) {
+        if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
+      }
+      if (t_3 >= 1) {
+        if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b (b)
+      }
       ring_1_4_0.advance();
+      if (t_3 >= 1) ring_1_4_1.advance();
+    }
+    if (count_2 > 0) {
+      // epilogue 0
+      {
+        const i32 j_at = (count_2 - 1);
+        const bool mask_2 = (u32)(i_at) < (u32)dim_M_p_32_m_1_div_32 && (u32)(j_at) < (u32)dim_K_p_32_m_1_div_32 ? (mask[(i64)(i_at) * mask_stride0 + (i64)(j_at) * mask_stride1] != 0) : bool(0);
+        mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
+        if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
+        if (lane == 0) barrier_arrive(empty_b + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_b (b)
+        ring_1_4_1.advance();
+      }
     }
     mma_wait<0>();  // dependence: dot_acc -> vector_t (acc)
     pin(acc);

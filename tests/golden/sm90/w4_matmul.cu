@@ -98,23 +98,75 @@ else if (group == 1) {
       acc[i] = c;
     }
     const i32 count_2 = dim_K_p_128_m_1_div_128;
+    u32 w_ahead[4];
+    u16 scales_ahead[1];
+    if (count_2 > 0) {
+      const i32 g_at = (0);
+      #pragma unroll
+      for (int i = 0; i < 32; i += 32) {
+        load_words<16>(&w_ahead[i / 32 * 4], &w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at) + (lane) % 4 * 32 + (i)) < (u32)dim_K);
+      }
+      #pragma unroll
+      for (int i = 0; i < 1; i += 1) {
+        scales_ahead[i] = (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(g_at) < (u32)dim_K_p_128_m_1_div_128 ? scales[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * scales_stride0 + (i64)(g_at) * scales_stride1] : u16(0);
+      }
+    }
+    for (i32 later = 1; later < min(4, count_2); later++) {
+      const i32 g_at_2 = (later);
+      #pragma unroll
+      for (int i = 0; i < 32; i += 32) {
+        prefetch_global(&w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at_2) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at_2) + (lane) % 4 * 32 + (i)) < (u32)dim_K);
+      }
+      #pragma unroll
+      for (int i = 0; i < 1; i += 1) {
+        prefetch_global(&scales[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * scales_stride0 + (i64)(g_at_2) * scales_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(g_at_2) < (u32)dim_K_p_128_m_1_div_128);
+      }
+    }
     for (i32 t_2 = 0; t_2 < count_2; t_2++) {
-      const i32 g_at = (t_2);
-      const i32 g_at_2 = (t_2 - 1);
+      const i32 g_at_3 = (t_2);
+      const i32 g_at_4 = (t_2 - 1);
       // load_w: w
       #pragma unroll
       for (int i = 0; i < 32; i += 32) {
         u8 piece[16];
-        load_vector<16>(piece, &w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at) + (lane) % 4 * 32 + (i)) < (u32)dim_K);
+        from_words<16>(piece, &w_ahead[i / 32 * 4]);
         #pragma unroll
         for (int e = 0; e < 32; e++) w_2[i + e] = piece[e / 2] >> 4 * (e % 2) & 15;
       }
-      // load_scales: scales
-      scales_2[0] = (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(g_at) < (u32)dim_K_p_128_m_1_div_128 ? from_f16(scales[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * scales_stride0 + (i64)(g_at) * scales_stride1]) : float(0);
-      mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
-      if (t_2 >= 1) {
-        if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
+      // for the next pass
+      if (t_2 + 1 < count_2) {
+        const i32 g_at_5 = (t_2 + 1);
+        #pragma unroll
+        for (int i = 0; i < 32; i += 32) {
+          load_words<16>(&w_ahead[i / 32 * 4], &w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at_5) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at_5) + (lane) % 4 * 32 + (i)) < (u32)dim_K);
+        }
       }
+      if (t_2 + 4 < count_2) {
+        const i32 g_at_6 = (t_2 + 4);
+        #pragma unroll
+        for (int i = 0; i < 32; i += 32) {
+          prefetch_global(&w[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * w_stride0 + (i64)((128 * (g_at_6) + (lane) % 4 * 32 + (i) >> 1)) * w_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(128 * (g_at_6) + (lane) % 4 * 32 + (i)) < (u32)dim_K);
+        }
+      }
+      // load_scales: scales
+      #pragma unroll
+      for (int i = 0; i < 1; i++) scales_2[i] = from_f16(scales_ahead[i]);
+      // for the next pass
+      if (t_2 + 1 < count_2) {
+        const i32 g_at_7 = (t_2 + 1);
+        #pragma unroll
+        for (int i = 0; i < 1; i += 1) {
+          scales_ahead[i] = (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(g_at_7) < (u32)dim_K_p_128_m_1_div_128 ? scales[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * scales_stride0 + (i64)(g_at_7) * scales_stride1] : u16(0);
+        }
+      }
+      if (t_2 + 4 < count_2) {
+        const i32 g_at_8 = (t_2 + 4);
+        #pragma unroll
+        for (int i = 0; i < 1; i += 1) {
+          prefetch_global(&scales[(i64)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) * scales_stride0 + (i64)(g_at_8) * scales_stride1], (u32)(n_at + (lane / 4) + (warp_in_group) % 2 * 8) < (u32)dim_N && (u32)(g_at_8) < (u32)dim_K_p_128_m_1_div_128);
+        }
+      }
+      mma_wait<3>();  // slot-free: dot_acc -> vector_weights (weights, 4 iterations earlier)
       // vector_weights: weights
       const i32 c_1 = 8;
       float weights[32];
@@ -128,9 +180,9 @@ else if (group == 1) {
       #pragma unroll
       for (int i = 0; i < 32; i += 8) {
         const u32 piece_row = (lane / 4) + (warp_in_group) % 2 * 8, piece_column = (lane) % 4 * 32 + (i);
-        u16 piece[8];
+        u32 piece[4];
         #pragma unroll
-        for (int e = 0; e < 8; e++) piece[e] = to_f16(weights[i + e]);
+        for (int e = 0; e < 4; e++) piece[e] = pack_f16(weights[i + 2 * e], weights[i + 2 * e + 1]);
         write_shared<16>(smem_weights + ring_1_4_0.slot * 4096 + piece_column / 64 * 2048 + piece_row * 128 + ((piece_column % 64) * 2 ^ (piece_row & 7) * 16), piece);
       }
       fence_to_async();
@@ -144,13 +196,17 @@ else if (group == 1) {
         mma_m64n16k16_f16_k_k(acc, smem_a_desc + ring_1_4_0.slot * 1024 + k / 4 * 512 + k % 4 * 2, smem_weights_desc + ring_1_4_0.slot * 256 + k / 4 * 128 + k % 4 * 2, 1);
       }
       mma_commit();
+      mma_wait<1>();  // slot-free: dot_acc -> load_a (a)
+      if (t_2 >= 1) {
+        if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
+      }
       ring_1_4_0.advance();
       if (t_2 >= 1) ring_1_4_1.advance();
     }
     if (count_2 > 0) {
       // epilogue 0
       {
-        const i32 g_at = (count_2 - 1);
+        const i32 g_at_3 = (count_2 - 1);
         mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
         if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
         ring_1_4_1.advance();

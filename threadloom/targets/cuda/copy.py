@@ -34,7 +34,6 @@ class TensorFacts:
 
 
 BOX_GRANULE_BYTES = 16
-PAIRED = ("f16", "bf16")  # converted two at a time
 
 # ---------------------------------------------------------------- bulk copies
 
@@ -216,7 +215,7 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
                 )
 
             bytes_ = vector * tensor.dtype.bits // 8
-            if not atomic and vector > 1 and tensor.dtype.name in PAIRED and source.is_float:
+            if not atomic and vector > 1 and tensor.dtype.name in c.PAIRED and source.is_float:
                 w.line(f"u32 words[{vector // 2}];")
                 w.line("#pragma unroll")
                 pair = (read(scope, op.value, layout, f"(i + 2 * e + {k})") for k in (0, 1))

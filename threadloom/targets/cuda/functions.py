@@ -26,6 +26,8 @@ TYPES: dict[str, tuple[str, str]] = {
     "bool": ("u8", "bool"),
 }
 
+PAIRED = ("f16", "bf16")  # converted two at a time
+
 
 def memory_type(dtype: Dtype) -> str:
     return TYPES[dtype.name][0]

@@ -17,6 +17,7 @@ from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import Layout, uniform
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.operands import operands, subscript_values
+from threadloom.targets.cuda.read_ahead import take_ahead
 from threadloom.targets.cuda.registers import InShared, Registers
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
 from threadloom.targets.cuda.simt import emit_simt_dot
@@ -78,6 +79,9 @@ def _load(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, instrs: tuple[I
     shared = e.plan.shared_tile(op.result.name)
     if shared is None:
         held = e.homes.of(op.result.name) or elements.declare(e.scope, op.result, e.plan.layouts[op.result.name])
+        if task.name in e.ahead:
+            take_ahead(e, loop, task, instr.stage, held)
+            return
         outside = dict(e.scope.registers)
         with w.block(f"if ({condition})") if condition else nullcontext():
             read_indices(e, loop, instr, task, op)

@@ -31,6 +31,7 @@ from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.lane_parts import LaneParts, lane_parts
 from threadloom.targets.cuda.parts_in_turn import parts_in_turn
 from threadloom.targets.cuda.places import Places
+from threadloom.targets.cuda.read_ahead import Ahead, begin_ahead_loads
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, Loop
@@ -66,6 +67,7 @@ class RoleEmitter:
     begun_results: list[str] = field(default_factory=list)  # the registers that they write
     carried: dict[tuple[int, str, int], str] = field(default_factory=dict)  # (loop, carried scalar, stage) -> variable
     apart: list[LaneParts] = field(default_factory=list)  # what the lanes of a loop that has ended still hold in parts
+    ahead: dict[str, Ahead] = field(default_factory=dict)  # sTask -> what it has loaded for the next pass
     waited: tuple[int, str, str, str] | None = None  # the wait written last: the place after it, and its text
 
     @property
@@ -162,6 +164,8 @@ class RoleEmitter:
         used = sorted({i.stage for i in section.instrs})
         first, last = used[0], used[-1]
         t = self.scope.fresh("t")
+        if first == last or self.is_light(section, first):
+            begin_ahead_loads(self, loop, section, first, t, count)
         if first == last:
             with w.block(f"for (i32 {t} = 0; {t} < {count}; {t}++)"):
                 self.instance_pass(loop, section, {first: t})

@@ -26,9 +26,15 @@ def emit_write_shared(scope: Scope, shared: SharedTile, held: Registers, slot: s
     w.line("#pragma unroll")
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         tests = _where(scope, shared, layout, "i", "piece")
-        w.line(f"{c.memory_type(shared.dtype)} piece[{vector}];")
-        w.line("#pragma unroll")
-        w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {c.to_memory(shared.dtype, f'{held.name}[i + e]')};")
+        if vector > 1 and shared.dtype.name in c.PAIRED:  # one conversion for two
+            w.line(f"u32 piece[{vector // 2}];")
+            w.line("#pragma unroll")
+            pair = f"{held.name}[i + 2 * e], {held.name}[i + 2 * e + 1]"
+            w.line(f"for (int e = 0; e < {vector // 2}; e++) piece[e] = pack_{shared.dtype.name}({pair});")
+        else:
+            w.line(f"{c.memory_type(shared.dtype)} piece[{vector}];")
+            w.line("#pragma unroll")
+            w.line(f"for (int e = 0; e < {vector}; e++) piece[e] = {c.to_memory(shared.dtype, f'{held.name}[i + e]')};")
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         at = address(shared, slot, "piece_row", "piece_column")
         w.line(f"{guard}write_shared<{vector * shared.dtype.bits // 8}>({at}, piece);")

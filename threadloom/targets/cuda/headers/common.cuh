@@ -106,6 +106,26 @@ template <int BYTES, typename T> LOOM_DEVICE void store_words(T* to, const u32* 
   if (inside) *(V*)to = bits.v;
 }
 
+// What is loaded for later stays as it lies in memory until it is unpacked.
+template <int BYTES, typename T> LOOM_DEVICE void load_words(u32* words, const T* from, bool inside) {
+  typedef typename Bits<BYTES>::type V;
+  union { V v; u32 words[BYTES / 4]; } bits;
+  bits.v = V();
+  if (inside) bits.v = __ldg((const V*)from);
+#pragma unroll
+  for (int i = 0; i < BYTES / 4; i++) words[i] = bits.words[i];
+}
+LOOM_DEVICE void prefetch_global(const void* from, bool inside) {
+  if (inside) asm volatile("prefetch.global.L2 [%0];" :: "l"(from));
+}
+template <int BYTES, typename T> LOOM_DEVICE void from_words(T* piece, const u32* words) {
+  union { u32 words[BYTES / 4]; T e[BYTES / sizeof(T)]; } bits;
+#pragma unroll
+  for (int i = 0; i < BYTES / 4; i++) bits.words[i] = words[i];
+#pragma unroll
+  for (int i = 0; i < BYTES / (int)sizeof(T); i++) piece[i] = bits.e[i];
+}
+
 // Four 8x8 matrices of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, and register j receives,
 // in lane l, row l / 4, columns 2 (l % 4) and the next of matrix j.
 LOOM_DEVICE void load_matrices(u32* r, u32 address) {
