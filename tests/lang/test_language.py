@@ -269,6 +269,25 @@ def test_operator_for_products_and_batches():
     assert [len(d.over) for d in dots] == [1, 2]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+def test_products_row_by_row_are_sums(dtype: type):
+    @tl.kernel
+    def rowwise(
+        a: tl.Tensor["M", "J", "K", "T"], b: tl.Tensor["M", "J", "K", "T"]
+    ) -> tl.outputs(one=tl.Tensor["M", "J", tl.f64], both=tl.Tensor["M", tl.f64]):
+        for m in tl.grid("M"):
+            j, k = tl.axis("J"), tl.axis("K")
+            one[m, j] = tl.dot(a[m, j, k], b[m, j, k], over=k)
+            both[m] = tl.dot(a[m, j, k], b[m, j, k], over=(j, k))
+
+    a, b = (np.random.default_rng(seed).integers(-100, 100, (3, 5, 70)).astype(dtype) for seed in (1, 2))
+    one, both = rowwise(a, b)
+    products = a.astype(np.float64) * b
+    np.testing.assert_allclose(one, products.sum(axis=2), rtol=1e-5, atol=1)
+    np.testing.assert_allclose(both, products.sum(axis=(1, 2)), rtol=1e-5, atol=1)
+    assert not any(isinstance(op, Dot) for op in walk(rowwise.bind(a, b).kernel.body))
+
+
 def test_ellipsis_and_whole_axes():
     kernel = kernel_from_text("""
         @tl.kernel

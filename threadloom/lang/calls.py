@@ -190,11 +190,23 @@ def dot(b: Builder, a: object, b_: object, over: object = None) -> Value:
     _check_dot_dtypes(b, left.type.dtype, right.type.dtype)
     if left.type.dtype is u4:  # no machine multiplies them as they are
         left, right = b.cast(left, u8), b.cast(right, u8)
+    dtype = reduction_dtype("sum", left.type.dtype)
+    if set(left.type.axes) == set(right.type.axes):  # row by row: a matrix unit would make one number of each product
+        return _sum_of_products(b, b.map("mul", b.cast(left, dtype), b.cast(right, dtype)), summed)
     axes = tuple(x for x in left.type.axes if x not in summed)
     axes += tuple(x for x in right.type.axes if x not in left.type.axes)
-    result = b.temporary(axes, reduction_dtype("sum", left.type.dtype), "dot")
+    result = b.temporary(axes, dtype, "dot")
     b.emit(Dot(result, left, right, summed, b.loc))
     return result
+
+
+def _sum_of_products(b: Builder, products: Value, summed: tuple[str, ...]) -> Value:
+    for axis in summed:
+        kept = tuple(x for x in products.type.axes if x != axis)
+        total = b.temporary(kept, products.type.dtype, "dot")
+        b.emit(Reduce(total, "sum", products, axis, b.loc))
+        products = total
+    return products
 
 
 def _check_dot_dtypes(b: Builder, left: Dtype, right: Dtype) -> None:

@@ -110,6 +110,17 @@ def test_a_vector_on_the_cpu():
 
 
 @tl.kernel
+def bilinear(x: tl.Tensor["M", "D", "T"], w: tl.Tensor["D", "D", "T"]) -> tl.Tensor["M", tl.f32]:
+    for m in tl.grid("M"):
+        i, j = tl.axis("D"), tl.axis("D")
+        out[m] = tl.dot(tl.dot(x[m, i], w[i, j]), tl.cast(x[m, j], tl.f32), over=j)
+
+
+def test_a_product_row_by_row_of_a_products_result_has_code():
+    compiled(bilinear.bind(numbers(33, 48), numbers(48, 48)))
+
+
+@tl.kernel
 def both_ways(
     q: tl.Tensor["G", "M", "D", "T"], k: tl.Tensor["G", "N", "D", "T"], v: tl.Tensor["G", "N", "E", "T"],
     w: tl.Tensor["G", "M", "E", "T"], narrow: tl.Const[bool],
