@@ -157,12 +157,20 @@ def partitions(
             tiles = tuple(AxisTile(r.axis, e, e) for r, e in zip(roles, extents, strict=True))
             if split is not None:
                 tiles = (split, *(t for t in tiles if t.axis != split.axis))
-            group = GROUPED_TILES if device.arch != "cpu" and len([r for r in roles if r.spatial]) == 2 else 1
+            group = GROUPED_TILES if device.arch != "cpu" and _is_plane(graph, roles) else 1
             walked = () if walk is None else (walk.axis,)
             tiles = tiles if walk is None else (*tiles, walk)
             splits = 1 if cut is None else cut.count
             persistent = not device.fact("one_tile_blocks", False)
             yield Partition(tiles, walked, order, group, splits, workers, persistent=persistent)
+
+
+def _is_plane(graph: TaskGraph, roles: list[AxisRole]) -> bool:
+    """Whether tiles of two axes may be visited in any order. Not where data says how many there are (groups,
+    sequences): all tiles are numbered that there may be, and every sixteenth that there is, 16 x 132 tiles apart, would
+    go to few multiprocessors (grouped products ran on half of an H200); row by row they lie side by side."""
+    bounded = any(a.start is not None or a.stop is not None for a in graph.loops[0].axes)
+    return len([r for r in roles if r.spatial]) == 2 and not bounded
 
 
 def _up(count: int, granule: int) -> int:

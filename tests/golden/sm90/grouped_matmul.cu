@@ -53,15 +53,10 @@ if (group == 0) {
   Ring<4> ring_1_4_0;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     i32 rest = tile;
-    i32 plane = tiles_m * tiles_n;
-    i32 in_plane = rest % plane;
-    rest /= plane;
-    // 16 tiles of m are visited together: both operands stay in L2
-    const i32 band = in_plane / (16 * tiles_n);
-    const i32 height = min(16, tiles_m - band * 16);
-    const i32 in_band = in_plane - band * 16 * tiles_n;
-    const i32 index_m = band * 16 + in_band % height;
-    const i32 index_n = in_band / height;
+    const i32 index_n = rest % tiles_n;
+    rest /= tiles_n;
+    const i32 index_m = rest % tiles_m;
+    rest /= tiles_m;
     const i32 index_e = rest;
     const i32 e_at = index_e;
     const i32 starts_2 = (u32)(e_at) < (u32)dim_E_p_1 ? starts[(i64)(e_at) * starts_stride0] : i32(0);
@@ -119,15 +114,10 @@ else if (group == 1) {
   Ring<4> ring_1_4_1;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     i32 rest = tile;
-    i32 plane = tiles_m * tiles_n;
-    i32 in_plane = rest % plane;
-    rest /= plane;
-    // 16 tiles of m are visited together: both operands stay in L2
-    const i32 band = in_plane / (16 * tiles_n);
-    const i32 height = min(16, tiles_m - band * 16);
-    const i32 in_band = in_plane - band * 16 * tiles_n;
-    const i32 index_m = band * 16 + in_band % height;
-    const i32 index_n = in_band / height;
+    const i32 index_n = rest % tiles_n;
+    rest /= tiles_n;
+    const i32 index_m = rest % tiles_m;
+    rest /= tiles_m;
     const i32 index_e = rest;
     const i32 e_at = index_e;
     const i32 starts_2 = (u32)(e_at) < (u32)dim_E_p_1 ? starts[(i64)(e_at) * starts_stride0] : i32(0);
