@@ -1,8 +1,8 @@
 """What all tests share.
 
-Markers `gpu`, `torch` and `clang` skip a test, with the reason, where the machine has no such thing. `--update-golden`
-makes tests that compare with a stored text (fixture `golden`) store the new one instead: read the diff before you
-commit it.
+Markers `gpu`, `torch` and `clang` skip a test, with the reason, where the machine has no such thing; without a GPU
+`device` is left out as a whole. `--update-golden` makes tests that compare with a stored text (fixture `golden`) store
+the new one instead: read the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
         assert stored == text, f"{path.name} is out of date: pytest --update-golden, then read the diff"
 
     return compare
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Tests of a device import PyTorch, which takes seconds in every worker."""
+    return True if collection_path.name == "device" and _missing("gpu") else None
 
 
 @cache

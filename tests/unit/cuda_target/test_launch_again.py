@@ -15,7 +15,13 @@ from threadloom.targets.cuda import driver_calls, launch, launch_again, launch_w
 from threadloom.targets.cuda.launch_again import Again
 
 pytestmark = pytest.mark.torch
-torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def with_torch():
+    """Every worker collects this file; importing PyTorch takes seconds."""
+    global torch
+    import torch
 
 
 @pytest.fixture(params=["PyTorch's test", "ours"])

@@ -8,7 +8,6 @@ import threadloom as tl
 from threadloom.errors import CompileError
 
 pytestmark = pytest.mark.torch
-torch = pytest.importorskip("torch")
 
 
 @tl.kernel
@@ -34,8 +33,14 @@ def op_joined(
         total[m] = tl.sum(tile, n)
 
 
-softmax_op = op_softmax.torch_op("threadloom_tests::softmax")
-joined_op = op_joined.torch_op("threadloom_tests::joined", up=False)
+@pytest.fixture(autouse=True, scope="module")
+def with_torch():
+    """Every worker collects this file; importing PyTorch takes seconds."""
+    global torch, softmax_op, joined_op
+    import torch
+
+    softmax_op = op_softmax.torch_op("threadloom_tests::softmax")
+    joined_op = op_joined.torch_op("threadloom_tests::joined", up=False)
 
 
 def test_eager():
