@@ -221,6 +221,29 @@ def test_kernel_refused(slug: str, text: str, message: str):
     assert error.slug == slug and message in str(error)
 
 
+def test_postponed_annotations():
+    """Under `from __future__ import annotations`, as in this file."""
+    inner = tl.f32
+
+    @tl.kernel
+    def hidden(x: tl.Tensor["M", inner]) -> tl.Tensor["M", tl.f32]:
+        pass
+
+    @tl.kernel
+    def misspelt(
+        s: tl.f32,
+        x: tl.Tensor["M", tl.f33],
+    ) -> tl.Tensor["M", tl.f32]:
+        pass
+
+    with pytest.raises(CompileError, match=r"(?s)annotation of x: name 'inner' .* at the top of the file"):
+        hidden.tile()
+    with pytest.raises(CompileError, match=r"annotation of x: .*'f33'") as error:
+        misspelt.tile()
+    line = Path(__file__).read_text().split("\n")[error.value.loc.line - 1]
+    assert line[error.value.loc.column - 1 :].startswith('tl.Tensor["M", tl.f33]')
+
+
 def test_without_source():
     scope = {"tl": tl}
     with pytest.raises(CompileError) as error:

@@ -111,9 +111,24 @@ def _evaluated_annotations(function: Callable[..., object], origin: Origin) -> d
         if isinstance(annotation, str):
             try:
                 found[name] = eval(annotation, dict(origin.names))
-            except NameError as error:
-                raise CompileError(SIGNATURE, f"annotation of {name}: {error}", loc=origin.loc(origin.node)) from None
+            except CompileError:
+                raise
+            except Exception as error:  # whatever the user's expression gives
+                raise _unreadable(name, error, origin) from None
     return found
+
+
+def _unreadable(name: str, error: Exception, origin: Origin) -> CompileError:
+    nodes = {a.arg: a.annotation for a in [*origin.node.args.args, *origin.node.args.kwonlyargs]}
+    nodes["return"] = origin.node.returns
+    missing = isinstance(error, NameError)
+    return CompileError(
+        SIGNATURE,
+        f"annotation of {name}: {error}",
+        loc=origin.loc(nodes.get(name) or origin.node),
+        why="`from __future__ import annotations` hides what only annotations use of a function around" * missing,
+        try_="the name at the top of the file, or used in the kernel's body as well" if missing else "",
+    )
 
 
 def _read_param(name: str, annotation: object, loc: Loc) -> Param:
