@@ -33,5 +33,5 @@ def test_a_loop_that_nothing_can_end_is_named_and_ends_the_program(tmp_path: Pat
     assert build.run(nvcc_options.parse([str(case), "-o", str(program)])) == 0
     done = subprocess.run([program, "forever"], capture_output=True, text=True, timeout=60, check=False)
     line = next(i for i, text in enumerate(case.read_text().splitlines(), 1) if "// never" in text)
-    warning, error = (f"{case}:{line}: {word}: a thread of a kernel" in done.stderr for word in ("warning", "error"))
+    warning, error = (f"{case}:{line}: {word}: threads of a kernel" in done.stderr for word in ("warning", "error"))
     assert (done.returncode, warning, error) == (134, True, True), done.stderr

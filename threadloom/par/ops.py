@@ -148,10 +148,10 @@ class Block:
 class Parallel:
     """`ivs[d]` runs over [lowers[d], uppers[d]) with step 1, all iterations in parallel. Body ends without Yield.
 
-    Blocks start in index order (last iv fastest). `schedule`, which only matters for BLOCKS: "static" (contiguous,
-    even), "dynamic" (the next free worker takes the next iteration) or "turns": as dynamic, one iteration at a time,
-    and where one waits for another, a worker more goes on with those behind it (cuda/runtime/turns.cpp). `grain`: where
-    there are very many iterations, static shares begin at multiples of it (a power of two).
+    Blocks start in index order (last iv fastest). `schedule` of BLOCKS: "static" (contiguous, even) or "dynamic" (the
+    next free worker takes the next iteration). "turns", of any level: iterations are taken one at a time, and where one
+    waits for another, the worker goes on with those behind it (cuda/runtime/turns.cpp). `grain`: where there are very
+    many iterations, static shares begin at multiples of it (a power of two).
     """
 
     level: Level

@@ -123,7 +123,7 @@ def _op_lines(op: Op, depth: int, locs: bool) -> list[str]:
             return [f"{pad}{_results(result)}{leaf_text(op)}{_loc(op.loc, locs)}"]
         case Parallel():
             grain = f", {op.grain}" if op.grain > 1 else ""
-            schedule = f" schedule({op.schedule}{grain})" if op.level == "blocks" else ""
+            schedule = f" schedule({op.schedule}{grain})" if op.level == "blocks" or op.schedule == "turns" else ""
             head = f"parallel {op.level} ({_names(op.ivs)}) = ({_list(op.lowers)}) to ({_list(op.uppers)}){schedule}"
             return _region(pad + head + _loc(op.loc, locs), op.body, depth, locs)
         case For():

@@ -30,6 +30,7 @@ from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, is_pure, orders_memory
 from threadloom.cuda.lower.traverse import expand, last_values, rename, swap, walk
 from threadloom.cuda.lower.uniformity import Uniformity
+from threadloom.cuda.lower.waits import waits
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import (
     Block,
@@ -67,7 +68,7 @@ class JamRows:
         def change(op: Op) -> list[Op] | None:
             if not isinstance(op, Parallel) or op.level is not Level.THREADS or len(op.ivs) < 2:
                 return None
-            return self._jam(op, memory, editor)
+            return None if waits(op.body.ops, memory) else self._jam(op, memory, editor)
 
         body = expand(function.body, change)
         return module if body is function.body else editor.finish(replace(function, body=body))

@@ -15,8 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.editor import Editor
+from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.fold import fold_block
 from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.waits import waits
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import I1, Const, Function, If, Leaf, Level, Module, Op, Operand, Parallel, Value
 from threadloom.par.passes import decline, through_functions
@@ -34,12 +36,12 @@ class PeelRows:
         return through_functions(module, self._function)
 
     def _function(self, function: Function, module: Module) -> Module:
-        editor = Editor(function, module)
+        editor, memory = Editor(function, module), Memory(function, module)
 
         def change(op: Op) -> list[Op] | None:
             if not isinstance(op, Parallel) or op.level is not Level.THREADS or len(op.ivs) < 2:
                 return None
-            return self._peel(op, editor)
+            return None if waits(op.body.ops, memory) else self._peel(op, editor)
 
         body = expand(function.body, change)
         return module if body == function.body else editor.finish(replace(function, body=body))

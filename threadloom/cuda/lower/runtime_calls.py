@@ -7,7 +7,8 @@ from threadloom.par.ops import If, Leaf, Op, Yield
 
 # (ptr file, i32 line): reports a barrier that only a part of the block reached, and does not return
 DIVERGENT_BARRIER = "__loom_divergent_barrier"
-# (ptr file, i32 line, i64 turns): a loop that another thread may have to end has gone on for that many turns
+# (ptr file, i32 line, i64 turns) -> i64: a loop that another thread may have to end has gone on for that many turns; it
+# calls again after as many as that returns
 WAITING = "__loom_waiting"
 
 # What instrumented kernels call (threadloom/cuda/check/instrument.py, runtime/check.cpp)

@@ -22,6 +22,9 @@ sum with a fence after each step): its stores to shared memory count as volatile
 
 A permutation in place relies on all lanes having read before one writes. It is known by a store to a shared array, at
 an index that was loaded, of what was loaded from another element of the same array.
+
+A kernel in which a thread waits for what another one of its block writes to shared memory would hang in lock-step, so
+it relies on none: there lanes do not meet.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, RootKind
 from threadloom.cuda.lower.separators import collective_scope
 from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.waits import waits_on_block
 from threadloom.par.ops import I32, Const, Function, Int, Leaf, Module, Op, Operand, Space, Value
 
 
@@ -46,7 +50,9 @@ class VolatileSync:
                 fences = any(map(_is_fence, ops)) and any(map(_is_warp_collective, ops))
                 block_fences = any(map(_is_block_fence, ops))
                 moves = _moves(ops)
-                if fences or block_fences or moves or any(map(_is_volatile_store, ops)):
+                if not (fences or block_fences or moves or any(map(_is_volatile_store, ops))):
+                    continue
+                if not waits_on_block(ops, Memory(function, module)):
                     module = self._function(function, module, fences, block_fences, moves)
         return module
 

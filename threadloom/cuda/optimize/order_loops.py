@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from threadloom.cuda.lower.effects import Access, Memory, conflict
 from threadloom.cuda.lower.separators import change_where_they_meet, contains_meeting, is_meeting
+from threadloom.cuda.lower.waits import waits
 from threadloom.cuda.optimize.eliminate_barriers import Facts, without_barrier
 from threadloom.par.ops import Barrier, Block, For, Level, Module, Op, Parallel, While
 from threadloom.par.walk import with_regions
@@ -54,7 +55,7 @@ class OrderLoops:
                 seen = []
                 ops.append(with_regions(op, lambda region: self._block(region, memory, added)))
                 continue
-            if cooperates and isinstance(op, For | While):
+            if cooperates and isinstance(op, For | While) and not waits((op,), memory):
                 mine = [one for one in memory.accesses((op,)) if not memory.is_private_access(one)]
                 if any(conflict(one, other) for one in seen for other in mine):
                     added.append(Barrier(self.level, op.loc))

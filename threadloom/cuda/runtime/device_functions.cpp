@@ -1,5 +1,6 @@
 // What lowered device code calls: clock, assert, trap, barrier errors, and mathematics that libm lacks.
 #include "runtime.h"
+#include "turns.h"
 
 #include <unistd.h>
 
@@ -10,6 +11,26 @@
 namespace loom {
 void check_divergent(const char* file, int line);  // check.cpp
 }
+
+namespace {
+// About a third of a nanosecond, or one where there is no such counter.
+unsigned long long ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#else
+  return (unsigned long long)std::chrono::steady_clock::now().time_since_epoch().count() * 3;
+#endif
+}
+constexpr unsigned long long patience_ticks = 60000;  // 20 us: a loop that has lasted for so long may wait
+constexpr unsigned long long turn_ticks = 1500;       // half a microsecond: a loop that waits looks again for so long
+
+// CPU seconds of this thread of the system.
+double busy_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+}  // namespace
 
 extern "C" {
 long long __loom_clock() {
@@ -32,44 +53,34 @@ void __loom_divergent_barrier(const char* file, int line) {
   _exit(134);
 }
 
-// CPU seconds of this thread.
-static double busy_seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
-// Seconds in one loop, computing or asleep, until there is a warning, and until the program ends. Tests make them shorter.
+// Seconds without progress, computing or asleep, until there is a warning, and until the program ends. Tests make them shorter.
 double __loom_waiting_seconds[2] = {10, 300};
 
 // A thread of a kernel has gone round a loop `turns` times, and some other thread may have to end it (lower/watch_waits.py).
-void __loom_waiting(const char* file, int line, unsigned long long turns) {
-  struct Since {
-    const char* file;
-    int line;
-    double seconds;
-    bool told;
-  };
-  static thread_local double slept;
-  double warn_after = __loom_waiting_seconds[0], stop_after = __loom_waiting_seconds[1];
-  slept += loom::let_others_run(turns <= 4096);
-  static thread_local Since all[8];
-  Since& since = all[line % 8];
-  double now = busy_seconds() + slept;
-  if (turns <= 4096 || since.line != line || since.file != file) {
-    since = {file, line, now, false};
-    return;
+// Returns after how many it asks again.
+unsigned long long __loom_waiting(const char* file, int line, unsigned long long turns) {
+  constexpr unsigned long long first = 32;  // as in watch_waits.py
+  loom::Asked& loop = loom::asked(file, line);
+  unsigned long long now = ticks();
+  if (!loop.turns || turns <= loop.turns) {  // it has begun anew
+    if (loop.waits) loom::progress.fetch_add(1, std::memory_order_relaxed);
+    loop = {file, line, false, turns, turns, now, now};
+    return turns + first;
   }
-  double spent = now - since.seconds;
-  if (spent < warn_after || (since.told && spent < stop_after)) return;
-  fflush(stdout);
-  bool stop = spent >= stop_after;
-  fprintf(stderr, "%s:%d: %s: a thread of a kernel has been in this loop for %.0f s\n", file, line, stop ? "error" : "warning", spent);
-  fprintf(stderr, "  why: it reads what other threads write; here threads of a block run one after another, and at most 500\n"
-                  "       blocks wait at a time, so what it waits for may never come\n");
-  fprintf(stderr, "  try: `loom check`, which names the write that is missing; wait in another kernel, or by grid.sync()\n");
-  if (stop) _exit(134);
-  since.told = true;
+  unsigned long long spent = now - loop.resumed, made = turns - loop.turns;
+  loop.turns = turns;
+  if (!loop.waits) {
+    loop.waits = now - loop.begin > patience_ticks;
+    loop.step = loop.waits ? std::max(1ull, made * turn_ticks / (spent + 1)) : made * 2;
+    if (!loop.waits) return turns + loop.step;
+  } else if (spent < turn_ticks / 2) {
+    loop.step *= 2;
+  } else if (spent > turn_ticks * 2) {
+    loop.step = std::max(1ull, loop.step / 2);
+  }
+  loom::let_others_run(file, line);
+  loop.resumed = ticks();
+  return turns + loop.step;
 }
 
 double erfcx(double x) {
@@ -143,4 +154,26 @@ double cyl_bessel_i0(double x) { return bessel_i(0, x); }
 float cyl_bessel_i0f(float x) { return (float)bessel_i(0, x); }
 double cyl_bessel_i1(double x) { return bessel_i(1, x); }
 float cyl_bessel_i1f(float x) { return (float)bessel_i(1, x); }
+}
+
+void loom::look_for_progress(const char* file, int line, double slept_now) {
+  static thread_local long seen = -1;
+  static thread_local double since, slept;
+  static thread_local bool told;
+  slept += slept_now;
+  double now = busy_seconds() + slept;
+  long made = progress.load(std::memory_order_relaxed);
+  if (made != seen) {
+    seen = made, since = now, told = false;
+    return;
+  }
+  double spent = now - since, stop_after = __loom_waiting_seconds[1];
+  if (spent < __loom_waiting_seconds[0] || (told && spent < stop_after)) return;
+  fflush(stdout);
+  bool stop = spent >= stop_after;
+  fprintf(stderr, "%s:%d: %s: threads of a kernel have been in this loop for %.0f s\n", file, line, stop ? "error" : "warning", spent);
+  fprintf(stderr, "  why: it reads what other threads write; all that can run have had their turns, and nothing has ended it\n");
+  fprintf(stderr, "  try: `loom check`, which names the write that is missing\n");
+  if (stop) _exit(134);
+  told = true;
 }

@@ -287,8 +287,8 @@ void __loom_parallel(void (*work)(void*), void* context, unsigned threads, unsig
   forked.pieces.begin(each, (int)threads);
   __loom_fork(run_forked, &forked, threads, flags);
 }
-int __loom_thread_num() { return piece.count ? piece.number : loom::helps() ? 0 : openmp().thread_num(); }
-int __loom_home() { return loom::helps() ? 0 : openmp().thread_num(); }  // whose arena it is
-int __loom_num_threads() { return piece.count ? piece.count : loom::helps() ? 1 : openmp().num_threads(); }
+int __loom_thread_num() { return piece.count ? piece.number : openmp().thread_num(); }
+int __loom_home() { return openmp().thread_num(); }  // whose arena it is
+int __loom_num_threads() { return piece.count ? piece.count : openmp().num_threads(); }
 int __loom_max_threads() { return openmp().max_threads(); }
 }

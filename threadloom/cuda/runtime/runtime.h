@@ -70,8 +70,6 @@ struct SavedArguments {
   std::vector<void*> pointers;
   void save(const Kernel& kernel, void** arguments);
 };
-double let_others_run(bool first);  // turns.cpp
-bool helps();                       // whether this thread is none of OpenMP's, which would make it a team's master
 void run_kernel(const Kernel& kernel, void** arguments, const Geometry& geometry);
 
 // ---- batches (batch.cpp): launches that wait until something could see what they did

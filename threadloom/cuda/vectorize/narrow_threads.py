@@ -25,6 +25,7 @@ from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Kind, Memory, is_pure, may_alias
 from threadloom.cuda.lower.fold import fold_block
 from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.waits import waits
 from threadloom.cuda.vectorize.bounds import Bound, Bounds, Outside
 from threadloom.cuda.vectorize.merge_conditions import merge_conditions
 from threadloom.cuda.vectorize.split_guard import Parts, split_guard
@@ -72,7 +73,7 @@ class NarrowThreads:
         editor, memory = Editor(function, module), Memory(function, module)
 
         def change(op: Op) -> list[Op] | None:
-            if not isinstance(op, Parallel) or op.level is not Level.THREADS:
+            if not isinstance(op, Parallel) or op.level is not Level.THREADS or waits(op.body.ops, memory):
                 return None
             merged = replace(op, body=merge_conditions(op.body, editor))
             return self._narrow(merged, memory, editor) or ([merged] if merged.body != op.body else None)

@@ -37,7 +37,7 @@ def emit_llvm(module: Module, options: EmitOptions = EmitOptions()) -> str:
     """The LLVM IR text of `module`; the target's triple and data layout are set when it is compiled."""
     if options.standalone and _has_shared_allocas(module):
         module = _with_arena(module)
-    text = ModuleText(module, options.threads, options.debug_lines)
+    text = ModuleText(module, options.threads, options.debug_lines, options.standalone)
     for function in module.functions:
         if function.body is not None:
             _emit_function(text, function)

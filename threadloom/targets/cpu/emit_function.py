@@ -34,7 +34,7 @@ from threadloom.par.printing import leaf_text, quoted, type_text
 from threadloom.par.result_types import align_bytes
 from threadloom.par.walk import defined
 from threadloom.source import Loc
-from threadloom.targets.cpu import outline
+from threadloom.targets.cpu import outline, take_turns
 from threadloom.targets.cpu.access_groups import independent_accesses
 from threadloom.targets.cpu.emit_module import ModuleText
 
@@ -174,6 +174,8 @@ class FunctionEmitter:
                 self._alloca(op)
             case Parallel(level=Level.BLOCKS) if not self.in_blocks:
                 outline.emit_blocks(self, op)
+            case Parallel(schedule="turns"):
+                take_turns.emit_turns(self, op)
             case Parallel():
                 self.parallel_loops(op)
             case Return(value):

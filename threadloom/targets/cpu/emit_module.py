@@ -10,8 +10,8 @@ from threadloom.targets.cpu.debug_lines import DebugLines
 
 
 class ModuleText:
-    def __init__(self, module: Module, threads: bool, debug_lines: bool = False):
-        self.module, self.threads = module, threads
+    def __init__(self, module: Module, threads: bool, debug_lines: bool = False, standalone: bool = False):
+        self.module, self.threads, self.standalone = module, threads, standalone
         self.debug = DebugLines(self) if debug_lines else None
         self.functions: list[str] = []
         self.forks = False  # whether some function starts OpenMP workers

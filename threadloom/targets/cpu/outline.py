@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ARENA_ACQUIRE, ARENA_RELEASE = arena.ACQUIRE, arena.RELEASE
 THREAD_LIMIT = "loom_thread_limit"
-TURNS = "__loom_turns"
+TURNS, TAKE_TURNS = "__loom_turns", "__loom_take_turns"  # of blocks; of threads, warps or lanes
 HOME = "__loom_home"  # the number of the thread among the workers
 _ALIGN_BYTES = 64  # of every arena slice and of the shared counter
 SHARES_EACH = 64  # times that a worker takes iterations where there are very many
@@ -59,7 +59,7 @@ class Outlined:
 
 def emit_blocks(emitter: FunctionEmitter, op: Parallel) -> None:
     text = emitter.text
-    captured = _captured(op)
+    captured = captured_values(op)
     name = text.unique_function_name(f"{emitter.name}.blocks")
     context = ", ".join(["[8 x i64]", "i64", *(type_text(value.type) for value in captured)])
     plan = Outlined(f"{name}.body", f"{name}.run", f"{name}.entry", captured, f"{{ {context} }}")
@@ -68,7 +68,7 @@ def emit_blocks(emitter: FunctionEmitter, op: Parallel) -> None:
     _emit_launch(emitter, op, plan)
 
 
-def _captured(op: Parallel) -> tuple[Value, ...]:
+def captured_values(op: Parallel) -> tuple[Value, ...]:
     """Free values of the body, and the bounds, which the body needs to unflatten its index."""
     found = {value.name: value for value in free_values(op.body) if value not in op.ivs}
     for bound in op.lowers + op.uppers:
@@ -77,7 +77,7 @@ def _captured(op: Parallel) -> tuple[Value, ...]:
     return tuple(found.values())
 
 
-def _new_emitter(emitter: FunctionEmitter, name: str) -> FunctionEmitter:
+def inner_emitter(emitter: FunctionEmitter, name: str) -> FunctionEmitter:
     inner = type(emitter)(emitter.text, name, emitter.loc)
     inner.in_blocks = True
     inner.kept_attrs = emitter.kept_attrs
@@ -88,7 +88,7 @@ def _new_emitter(emitter: FunctionEmitter, name: str) -> FunctionEmitter:
 
 
 def _emit_body(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
-    body = _new_emitter(emitter, plan.body)
+    body = inner_emitter(emitter, plan.body)
     body.attrs_of = emitter.attrs_of
     for value in (*plan.captured, *op.ivs):
         body.reserve(value.name)
@@ -96,10 +96,10 @@ def _emit_body(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
     begin, end, memory = (quoted("%", body.fresh(hint)) for hint in ("begin", "end.index", "arena"))
     _plan_slices(body, op, memory)
     index = Value(body.fresh("index"), I64)
-    extents = ["", *_extents(body, op, first=1)]
+    extents = ["", *extents_of(body, op, first=1)]
     mark = body.stack_mark(op.body)
     loop = body.open_loop(index, begin, end, "1", [])
-    _unflatten(body, op, quoted("%", index.name), extents)
+    unflatten(body, op, quoted("%", index.name), extents)
     fine_grained = len(op.ivs) == 1 and op.schedule == "static"
     if fine_grained:
         body.enter_group(op.body)
@@ -119,7 +119,7 @@ def _kept(attrs: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(attr for attr in attrs if not attr.startswith(("byval", "sret", "inreg", "returned", "nest")))
 
 
-def _extents(emitter: FunctionEmitter, op: Parallel, first: int = 0) -> list[str]:
+def extents_of(emitter: FunctionEmitter, op: Parallel, first: int = 0) -> list[str]:
     """Iterations of each dimension from `first` on, as i64, never negative."""
     extents = []
     for iv, lower, upper in list(zip(op.ivs, op.lowers, op.uppers, strict=True))[first:]:
@@ -141,7 +141,7 @@ def _widened(emitter: FunctionEmitter, bound: Operand, hint: str) -> str:
     return emitter.assign(f"{hint}.wide", f"sext {emitter.typed(bound)} to i64")
 
 
-def _unflatten(emitter: FunctionEmitter, op: Parallel, index: str, extents: list[str]) -> None:
+def unflatten(emitter: FunctionEmitter, op: Parallel, index: str, extents: list[str]) -> None:
     """The induction variables of flattened iteration `index`, last one fastest."""
     remaining = index
     for dimension in reversed(range(len(op.ivs))):
@@ -225,7 +225,7 @@ def acquire_arena(emitter: FunctionEmitter, bytes_: str, worker: str) -> HeldAre
 
 
 def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
-    run = _new_emitter(emitter, plan.run)
+    run = inner_emitter(emitter, plan.run)
     for value in plan.captured:
         run.reserve(value.name)
     names = ("context", "worker", "workers", "home")
@@ -319,7 +319,7 @@ def _dynamic_shares(run: FunctionEmitter, plan: Outlined, context: str, count: s
 
 
 def _emit_launch(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
-    extents = _extents(emitter, op)
+    extents = extents_of(emitter, op)
     count = extents[0] if extents else "1"
     for extent in extents[1:]:
         both_known = count.isdigit() and extent.isdigit()
@@ -371,7 +371,8 @@ def _take_turns(emitter: FunctionEmitter, plan: Outlined, context: str, count: s
     limit = emitter.assign("limit", "call i64 @loom.workers()")
     workers = emitter.assign("workers", f"call i64 @llvm.smin.i64(i64 {limit}, i64 {count})")
     number = emitter.assign("threads", f"trunc i64 {workers} to i32")
-    emitter.line(f"call void @{TURNS}(ptr {quoted('@', plan.entry)}, ptr {context}, i32 {number}, i32 0)")
+    fork = "null" if emitter.text.standalone else "@GOMP_parallel"  # null: that of our runtime library
+    emitter.line(f"call void @{TURNS}(ptr {quoted('@', plan.entry)}, ptr {context}, i32 {number}, ptr {fork})")
 
 
 def _emit_entry(emitter: FunctionEmitter, plan: Outlined) -> None:
@@ -403,13 +404,6 @@ ask:
   ret i64 %all
 }}
 """
-# In a process that has not our runtime nobody comes to help.
-_NO_TURNS = f"""\
-define internal void @{TURNS}(ptr %work, ptr %context, i32 %threads, i32 %flags) {{
-  call void @GOMP_parallel(ptr %work, ptr %context, i32 %threads, i32 %flags)
-  ret void
-}}
-"""
 _OWN_HOME = f"""\
 define internal i32 @{HOME}() nounwind {{
   %number = call i32 @omp_get_thread_num()
@@ -433,7 +427,7 @@ def support_text(text: ModuleText, standalone: bool) -> str:
         parts.append(f"declare i32 @{HOME}()\n" if standalone else _OWN_HOME)
         parts.append("\n".join([f"@{THREAD_LIMIT} = {limit}, align 4", "", _WORKERS, *declared, ""]))
     if text.takes_turns:
-        parts.append(f"declare void @{TURNS}(ptr, ptr, i32, i32)\n" if standalone else _NO_TURNS)
+        parts.append(f"declare void @{TURNS}(ptr, ptr, i32, ptr)\ndeclare void @{TAKE_TURNS}(ptr, ptr, i64)\n")
     if text.uses_arena and not text.knows(ARENA_ACQUIRE):
         parts.append(f"declare ptr @{ARENA_ACQUIRE}(i64, i64)\ndeclare void @{ARENA_RELEASE}(ptr)\n")
     return "\n".join(parts)
