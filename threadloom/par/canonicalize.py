@@ -36,7 +36,7 @@ from threadloom.par.ops import (
     Yield,
 )
 from threadloom.par.passes import map_functions
-from threadloom.par.walk import map_operands, operands, regions, results, walk, with_regions
+from threadloom.par.walk import map_operands, operands, regions, results, with_regions
 
 _MOST_ROUNDS = 20
 
@@ -53,8 +53,7 @@ def canonicalized(function: Function) -> Function:
     body = function.body
     assert body is not None
     for _ in range(_MOST_ROUNDS):
-        folded = _Folder().block(body)
-        changed = without_unused(folded)
+        changed = without_unused(_Folder().block(body))
         if changed == body:
             break
         body = changed
@@ -138,24 +137,32 @@ def folded_leaf(leaf: Leaf) -> Operand | None:
 
 
 def without_unused(block: Block) -> Block:
-    """Remove operations without effect whose results nobody uses, until there are none."""
-    while True:
-        used = {operand.name for op in walk(block) for operand in operands(op) if isinstance(operand, Value)}
-        smaller = _drop(block, used)
-        if smaller == block:
-            return block
-        block = smaller
+    """Remove operations without effect whose results nobody uses, from the last to the first, so that those go too
+    whose results only such operations use. `block` itself where all stay."""
+    return _used_of(block, set())
 
 
-def _drop(block: Block, used: set[str]) -> Block:
-    kept = []
-    for op in block.ops:
-        if results(op) and not any(result.name in used for result in results(op)) and is_removable(op):
+def _used_of(block: Block, used: set[str]) -> Block:
+    """What is left of `block`, of which `used` are needed behind it; what it needs itself is added."""
+    kept: list[Op] = []
+    changed = False
+    for op in reversed(block.ops):
+        if type(op) is Leaf:  # most are
+            if op.result is not None and op.result.name not in used and _is_removable_leaf(op):
+                changed = True
+                continue
+            used.update(operand.name for operand in op.operands if type(operand) is Value)
+            kept.append(op)
             continue
-        if isinstance(op, If | For | Parallel) and not results(op) and is_removable(op):
+        unused = not any(result.name in used for result in results(op))
+        if unused and (results(op) or isinstance(op, If | For | Parallel)) and is_removable(op):
+            changed = True
             continue
-        kept.append(with_regions(op, lambda inner: _drop(inner, used)))
-    return Block(tuple(kept))
+        used.update(operand.name for operand in operands(op) if type(operand) is Value)
+        inner = with_regions(op, lambda region: _used_of(region, used))
+        changed |= inner is not op
+        kept.append(inner)
+    return Block(tuple(reversed(kept))) if changed else block
 
 
 def is_removable(op: Op) -> bool:

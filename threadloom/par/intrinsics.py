@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from threadloom.errors import InternalError
 from threadloom.par.constants import int_value
 from threadloom.par.opcodes import OPCODES, Effect
@@ -62,7 +64,11 @@ def effect_of(leaf: Leaf) -> Effect:
     """What `leaf` may do to memory; a call of an unknown function is Effect.CALL."""
     if leaf.opcode != "call":
         return OPCODES[leaf.opcode].effect
-    callee = leaf.attrs.callee
+    return _effect_of_call(leaf.attrs.callee)
+
+
+@cache
+def _effect_of_call(callee: str) -> Effect:
     if not callee.startswith("llvm."):
         return Effect.CALL
     found = [prefix for prefix in _EFFECTS if callee.startswith(prefix)]

@@ -7,8 +7,8 @@
 
 LLVM's register allocation, loop rotation and induction variables take time that grows faster than a function. A device
 function with barriers that is inlined several times, or in several instances of a template, leaves loops that differ
-in nothing but their values' names: those are compiled once. Declines for kernels of a size that LLVM handles well,
-which keeps all that is known about a loop's surroundings.
+in nothing but their values' names: those are compiled once, and so are those that differ in numbers (merge_loops.py).
+Declines for kernels of a size that LLVM handles well, which keeps all that is known about a loop's surroundings.
 
 A pointer is `noalias` in the function where no other one that it gets may lead to the same object.
 Needs: no barriers (after the splits). Source: none; the paper's kernels are small.
@@ -16,11 +16,12 @@ Needs: no barriers (after the splits). Source: none; the paper's kernels are sma
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.kernel import is_kernel
 from threadloom.cuda.lower.effects import Memory, Root, RootKind, is_pure, may_alias
+from threadloom.cuda.lower.merge_loops import Merged, calling, merge_loops
 from threadloom.cuda.lower.traverse import expand, free_values, rename, walk
 from threadloom.par.ops import (
     PTR,
@@ -65,7 +66,10 @@ class OutlineLoops:
             kernel = _Kernel(function, module, made)
             body = expand(function.body, lambda op, kernel=kernel: self._blocks(op, kernel))
             functions.append(replace(function, body=body))
-        return replace(module, functions=(*functions, *made.functions)) if made.functions else module
+        left, merged = merge_loops(made.functions)
+        if merged:
+            functions = [_calling(function, merged) for function in functions]
+        return replace(module, functions=(*functions, *left)) if left else module
 
     def _blocks(self, op: Op, kernel: _Kernel) -> list[Op] | None:
         if not isinstance(op, Parallel) or op.level is not Level.BLOCKS:
@@ -99,6 +103,12 @@ class OutlineLoops:
                            with_regions(op, lambda region: self._in_block(region, kernel)))  # fmt: skip
         close_group()
         return Block(tuple(ops))
+
+
+def _calling(function: Function, merged: Mapping[str, Merged]) -> Function:
+    if function.body is None:
+        return function
+    return replace(function, body=expand(function.body, lambda op: calling(op, merged)))
 
 
 class _Kernel:

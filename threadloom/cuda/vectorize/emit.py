@@ -40,8 +40,9 @@ _CHEAP_OPS = 10  # a side of an if that runs without asking whether any lane tak
 
 
 class RegionVectorizer(LeafVectorizer):
-    def __init__(self, editor: Editor, width: int, shapes: Shapes, callee: Callable, ops: Sequence[Op]):
-        super().__init__(editor, width, shapes, callee)
+    def __init__(self, editor: Editor, width: int, shapes: Shapes, callee: Callable, ops: Sequence[Op],
+                 never_all: bool = False):  # fmt: skip
+        super().__init__(editor, width, shapes, callee, never_all)
         self.used = {one.name for op in walk(ops) for one in operands(op) if isinstance(one, Value)}
 
     def block(self, ops: Sequence[Op], mask: Operand | None) -> None:

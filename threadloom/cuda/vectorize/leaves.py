@@ -49,11 +49,12 @@ _DIVISIONS = frozenset({"sdiv", "udiv", "srem", "urem"})
 
 
 class LeafVectorizer(LaneBuilder):
-    """Leaves; control flow is in emit.py. `forms` maps names of the scalar code to what stands for them."""
+    """Leaves; control flow is in emit.py. `forms` maps names of the scalar code to what stands for them. `never_all`:
+    every mask has a lane that is off."""
 
-    def __init__(self, editor, width: int, shapes: Shapes, callee: Callable):
+    def __init__(self, editor, width: int, shapes: Shapes, callee: Callable, never_all: bool = False):
         super().__init__(editor, width)
-        self.shapes, self._callee = shapes, callee
+        self.shapes, self._callee, self._never_all = shapes, callee, never_all
         self.forms: dict[str, Form] = {}
         self._unwrapped: dict[str, frozenset[str]] = {}  # nsw, nuw where a stepping value counts on like that
         self.fast_math = has_fma()
@@ -353,7 +354,7 @@ class LeafVectorizer(LaneBuilder):
     def _masked_store(self, op: Leaf, vector: Operand, pointer: Operand, mask: Operand, align: int) -> None:
         """Without AVX-512, a plain store where all lanes are on: masked ones take tens of cycles on AMD, and loads then
         wait until they are in the cache."""
-        if has_mask_registers():
+        if has_mask_registers() or self._never_all:
             self.editor.masked_store(vector, pointer, mask, align)
             return
         with self.editor.if_(self.any(self.inverted(mask))) as branch:

@@ -28,6 +28,7 @@ from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branch
 from threadloom.cuda.vectorize.lanes import Steps
 from threadloom.cuda.vectorize.leaves import goes_one_by_one
 from threadloom.cuda.vectorize.shapes import Shapes, scalar_element
+from threadloom.par.canonicalize import without_unused
 from threadloom.par.constants import const, int_value
 from threadloom.par.ops import (
     F32,
@@ -53,6 +54,7 @@ from threadloom.par.ops import (
 )
 from threadloom.par.passes import decline
 from threadloom.par.result_types import size_bytes
+from threadloom.par.reuse_values import reuse_values
 from threadloom.par.walk import arguments, regions, results
 
 
@@ -99,7 +101,10 @@ class VectorizeThreads:
             return _vectorized(op, shapes, memory, editor, self.width or _best_width(op, shapes), whole)
 
         body = expand(function.body, change)
-        return (module if body == function.body else editor.finish(replace(function, body=body))), spent
+        if body is function.body:
+            return module, spent
+        # A value's lanes are built wherever they are used, and some forms of it for nothing.
+        return editor.finish(replace(function, body=without_unused(reuse_values(body)))), spent
 
     def _width(self) -> int:
         return self.width or default_width()
@@ -294,7 +299,8 @@ def _vectorized(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, wi
         chunks = editor.sdiv(editor.add(threads, width - 1), width, "chunks")
 
     def loop(begin: Operand, end: Operand, masked: bool, overlapping: bool = False) -> Parallel:
-        return _lanes(op, shapes, memory, editor, width, begin, end, masked, overlapping)
+        vectorizer = RegionVectorizer(editor, width, shapes, memory.callee, op.body.ops, never_all=masked and not whole)
+        return _lanes(op, vectorizer, begin, end, masked, overlapping)
 
     zero, known = const(lower.type, 0), int_value(threads)
     if known is not None and known % width == 0:
@@ -327,10 +333,10 @@ def _repeatable(op: Parallel, shapes: Shapes, memory: Memory) -> bool:
     return plain and known and not any(may_alias(a, one.roots) for one in accesses if not one.writes for a in writes)
 
 
-def _lanes(op: Parallel, shapes: Shapes, memory: Memory, editor: Editor, width: int, begin: Operand, end: Operand,
-           masked: bool, overlapping: bool) -> Parallel:  # fmt: skip
+def _lanes(op: Parallel, vectorizer: RegionVectorizer, begin: Operand, end: Operand, masked: bool, overlapping: bool
+           ) -> Parallel:  # fmt: skip
     """The vectors `begin` to `end` of each row; `overlapping`: the last one ends with the row."""
-    vectorizer = RegionVectorizer(editor, width, shapes, memory.callee, op.body.ops)
+    editor, width = vectorizer.editor, vectorizer.width
     lower, upper, x = op.lowers[-1], op.uppers[-1], op.ivs[-1]
     outer = tuple(editor.again(iv) for iv in op.ivs[:-1])
     for old, new in zip(op.ivs[:-1], outer, strict=True):
