@@ -43,6 +43,13 @@ def _dtype_of() -> dict[np.dtype, Dtype]:
 def wrap(thing: object, name: str) -> ArrayView:
     """See `thing` (argument `name`) in place."""
     if isinstance(thing, np.ndarray | np.generic):
+        if hasattr(thing, "mask") and hasattr(thing, "filled"):
+            raise CompileError(
+                NOT_AN_ARRAY,
+                f"{name} is a masked array",
+                why="kernels know no masks, and would compute with what is masked",
+                try_=f"{name}.filled(0), or the mask as an argument of its own",
+            )
         array, framework = np.asarray(thing), "numpy"
     elif type(thing).__module__.partition(".")[0] == "torch" or _is_torch(thing):
         array, framework = _from_torch(thing, name), "torch"

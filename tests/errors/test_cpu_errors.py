@@ -25,6 +25,13 @@ def test_strides_between_elements():
     assert caught.value.slug == "odd-strides" and "copy()" in str(caught.value)
 
 
+def test_masked_arrays():
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with pytest.raises(CompileError, match="x is a masked array") as caught:
+        copy_tiles(np.ma.masked_array(values, values > 3))
+    assert caught.value.slug == "not-an-array" and "x.filled(0)" in str(caught.value)
+
+
 def test_a_forced_blas_core(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
     with pytest.raises(CompileError) as caught:
