@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from threadloom.sched.complete import completes
+
 if TYPE_CHECKING:  # what editors and type checkers see
     from threadloom.dtypes import *  # noqa: F403
     from threadloom.errors import *  # noqa: F403
@@ -31,6 +33,8 @@ _HOME: dict[str, str] = {
     **dict.fromkeys("f64 f32 tf32 f16 bf16 f8e4m3 f8e5m2 i64 i32 i8 u8 u4".split(), "threadloom.dtypes"),
     **dict.fromkeys(("CompileError", "InternalError", "ThreadloomError"), "threadloom.errors"),
 }
+
+completes("cpu", "threadloom.targets.cpu.choices:with_core_choices")
 
 __all__ = ["__version__", *sorted(["bool_", "cuda", *_HOME])]
 

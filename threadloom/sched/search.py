@@ -32,6 +32,7 @@ from threadloom.sched.check import check
 from threadloom.sched.clusters import cluster_sizes, clusters_worth_trying
 from threadloom.sched.coalesce_accumulators import coalesce_accumulators
 from threadloom.sched.coalesce_in_place import coalesce_in_place
+from threadloom.sched.complete import completed
 from threadloom.sched.copy_loaded import copy_loaded
 from threadloom.sched.copy_products import copy_products
 from threadloom.sched.costs import Measured
@@ -42,6 +43,7 @@ from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.fold_multiple import fold_multiple
 from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
+from threadloom.sched.order_count import order_count
 from threadloom.sched.own_indices import own_indices
 from threadloom.sched.partition import MOST_EXTENTS, Cut, partitions
 from threadloom.sched.parts import Parts, parts_of
@@ -127,25 +129,10 @@ def plan(
         )
     started = time.monotonic()
     machine = find_device(device)
-    graphs = graphs_of(kernel, granularity, machine)
-    contexts = _whole_contexts(graphs, dims, machine, measured, only)
-    unsplit = ""
-    if (splits or only is not None) and not isinstance(kernel, TaskGraph):
-        parts, unsplit = parts_of(kernel, graphs[0][1], dims, machine, only, strides_ok or {})
-        contexts += _split_contexts(parts, graphs[0][0], dims, machine, measured, only)
-    if not contexts:
-        raise _not_walked(kernel, machine, only, unsplit)
-    for context in contexts if strides_ok else ():
-        context.strides_ok.update(strides_ok)
-    fitting, rejected, total = _bounded(contexts, only)
-    if not fitting and only is None:
-        fitting, more, added = _bounded(contexts, None, smallest=True)
-        rejected, total = rejected + more, total + added
+    contexts, unsplit = _contexts(kernel, dims, machine, granularity, measured, only, splits, strides_ok or {})
+    fitting, rejected, total = _fitting(contexts, only)
     if not fitting:
         raise _nowhere(contexts[0].graph, machine, rejected)
-    for together in [] if only is not None else list(_clustered(fitting)):
-        total += 1
-        (rejected if isinstance(together, Rejected) else fitting).append(together)
     scheduled, more = _search(fitting, policy, limit_s, breadth, max(1, most))
     rejected += more
     if not scheduled:
@@ -164,6 +151,36 @@ def plan(
     reasons = dict(Counter(item.family for item in rejected))
     spent = time.monotonic() - started
     return Outcome(program, tuple(scheduled), tuple(rejected), counts, spent, "work-limit" in reasons, reasons)
+
+
+def _contexts(
+    kernel: Kernel | TaskGraph, dims: dict[str, int], device: Device, granularity: str | None,
+    measured: Measured | None, only: Partition | None, splits: bool, strides_ok: dict[str, bool],
+) -> tuple[list[Context], str]:
+    """The graphs to search over, those of split reductions among them; and why none is split, "" where one is."""
+    graphs = graphs_of(kernel, granularity, device)
+    contexts, unsplit = _whole_contexts(graphs, dims, device, measured, only), ""
+    if (splits or only is not None) and not isinstance(kernel, TaskGraph):
+        parts, unsplit = parts_of(kernel, graphs[0][1], dims, device, only, strides_ok)
+        contexts += _split_contexts(parts, graphs[0][0], dims, device, measured, only)
+    if not contexts:
+        raise _not_walked(kernel, device, only, unsplit)
+    for context in contexts:
+        context.strides_ok.update(strides_ok)
+    return contexts, unsplit
+
+
+def _fitting(contexts: list[Context], only: Partition | None) -> tuple[list[Candidate], list[Rejected], int]:
+    """Candidates that fit in memory, alone and in clusters, what was rejected, and how many there were. Where none of
+    the usual sizes fits, the smallest are tried."""
+    fitting, rejected, total = _bounded(contexts, only)
+    if not fitting and only is None:
+        fitting, more, added = _bounded(contexts, None, smallest=True)
+        rejected, total = rejected + more, total + added
+    for together in [] if only is not None else list(_clustered(fitting)):
+        total += 1
+        (rejected if isinstance(together, Rejected) else fitting).append(together)
+    return fitting, rejected, total
 
 
 def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected: list[Rejected]) -> SProgram | None:
@@ -238,12 +255,9 @@ def _varied(made: Candidate, policy: str | Scheduler) -> list[Candidate]:
 
 def _prove(made: Candidate, policy: str | Scheduler) -> tuple[SProgram | None, str]:
     """The candidate's sProgram, or None and what the checker has against it."""
-    program = _program(made, policy)
-    if made.context.device.arch == "cpu" and made.context.graph.tasks:
-        from threadloom.targets.cpu.choices import with_core_choices
-
-        program = with_core_choices(program, made.context.dims)
-    findings = check(program, made.context.device)
+    context = made.context
+    program = completed(_program(made, policy), context.dims, context.device)
+    findings = check(program, context.device)
     return (program, "") if not findings else (None, str(findings[0]))
 
 
@@ -448,29 +462,6 @@ def _policy_name(made: Candidate, policy: str | Scheduler) -> str:
     used = {m.policy for loop, m in (made.schedules or {}).items() if loop != 0 and m.problem.nodes}
     name = policy if isinstance(policy, str) else "own"
     return f"{name}:{'+'.join(sorted(used))}" if used else name
-
-
-def order_count(graph: TaskGraph) -> int:
-    """Orders of the sTasks of the busiest loop that respect its dependences (linear extensions, counted exactly)."""
-    best = 1
-    for loop in graph.loops:
-        names = [t.name for t in graph.tasks if t.loop == loop.id]
-        if len(names) > 16:
-            continue
-        need = {n: 0 for n in names}
-        for edge in graph.edges:
-            if edge.distance == 0 and edge.src in need and edge.dst in need:
-                need[edge.dst] |= 1 << names.index(edge.src)
-        ways = {0: 1}
-        for _ in names:
-            following: dict[int, int] = {}
-            for done, count in ways.items():
-                for at, name in enumerate(names):
-                    if not done >> at & 1 and need[name] & ~done == 0:
-                        following[done | 1 << at] = following.get(done | 1 << at, 0) + count
-            ways = following
-        best = max(best, sum(ways.values()))
-    return best
 
 
 def _wish(only: Partition) -> str:
