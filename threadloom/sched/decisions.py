@@ -31,13 +31,6 @@ _RECORDS = (
     Decision("pack", "operand of a product that is copied into panels on a core", hint=True),
     Decision("unpacked", "operand of a product that is read where it lies on a core", hint=True),
     Decision("share_packing", "tensor that cores pack once, before the grid, for all tiles that read it", hint=True),
-    Decision(
-        "schedule", "static: tile i goes to EU i mod n or to a block of tiles; dynamic: a shared counter", hint=False
-    ),
-    Decision("resident", "load whose tiles stay on chip over the sequential grid axes: not loaded again", hint=True),
-    Decision(
-        "accumulate_in_output", "carried tile that is stored unchanged, so it may live in the output tensor", hint=True
-    ),
     Decision("threads", "number of EUs to use, where fewer than all are faster", hint=False),
     Decision("granularity", "fused or split: how vector work was cut into sTasks", hint=True),
     Decision("parts_in_turn", "loop in whose iteration i worker w of two does part (w + i) % 2 of tiles", hint=True),

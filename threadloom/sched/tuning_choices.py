@@ -22,7 +22,6 @@ def decide(made: Candidate) -> tuple[tuple[str, str], ...]:
     device, graph = context.device, context.graph
     if context.granularity:
         decisions.append(("granularity", context.granularity))
-    decisions.append(("schedule", "dynamic" if made.grid.uneven else "static"))
     if device.arch != "cpu" and (loop := loop_of_turns(graph, made.partition)) is not None:
         decisions.append(("parts_in_turn", str(loop)))
     if rows := device.fact("register_rows"):
@@ -31,7 +30,6 @@ def decide(made: Candidate) -> tuple[tuple[str, str], ...]:
     if device.arch == "cpu":
         decisions += [("nontemporal", name) for name in _streamed_outputs(context)]
         decisions += [("share_packing", name) for name in _packed_for_many(made)]
-        decisions += [("accumulate_in_output", name) for name in _plain_accumulators(context)]
     return tuple(decisions)
 
 
@@ -65,16 +63,3 @@ def _packed_for_many(made: Candidate) -> list[str]:
                 if again * size / rate > worth_cycles:
                     found.append(op.tensor)
     return list(dict.fromkeys(found))
-
-
-def _plain_accumulators(context: Context) -> list[str]:
-    """Carried tiles whose final value is stored as it is: no task between the loop and the store."""
-    found = []
-    for loop in context.graph.loops:
-        for _, _, _, result in loop.carried:
-            for task in context.graph.tasks:
-                for op in task.ops:
-                    if isinstance(op, Store) and op.value.name == result.name:
-                        tile = next((t.name for t in context.graph.tiles if t.carried == loop.id), "")
-                        found.append(tile)
-    return [f for f in found if f]

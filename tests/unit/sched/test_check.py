@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from check_plans import gemm_core, gemm_hopper, gemm_ping_pong
 
+import threadloom
 from threadloom.errors import CompileError
+from threadloom.sched import decisions
 from threadloom.sched.check import check, refuse_unproved
 from threadloom.sched.ops import Arrive, Fence, Instr, Issue, Section, SProgram, Wait
 from threadloom.sched.semantics import Trips
@@ -175,3 +178,10 @@ def test_a_turn_given_before_the_first_wait_would_be_lost():
     assert (finding.src, finding.dst, finding.buffer) == ("dot", "dot", "tc")
     outcome = simulate_values(broken, Trips({0: (1,), 1: (3,)}), random_ones=8)
     assert outcome.kind == "deadlock"
+
+
+def test_every_decision_is_acted_on_by_a_target():
+    """But for what only says how the graph was cut."""
+    targets = Path(threadloom.__file__).parent / "targets"
+    text = "\n".join(file.read_text() for file in targets.rglob("*.py"))
+    assert [key for key in decisions.TABLE if f'"{key}"' not in text] == ["granularity"]
