@@ -37,6 +37,7 @@ THREAD_LIMIT = "loom_thread_limit"
 TURNS, TAKE_TURNS = "__loom_turns", "__loom_take_turns"  # of blocks; of threads, warps or lanes
 HOME = "__loom_home"  # the number of the thread among the workers
 _ALIGN_BYTES = 64  # of every arena slice and of the shared counter
+COUNT_AT = 64  # in a context: a line with the counter (dynamic) and its size, the number of iterations, captured values
 SHARES_EACH = 64  # times that a worker takes iterations where there are very many
 
 
@@ -54,18 +55,28 @@ class Outlined:
     run: str
     entry: str
     captured: tuple[Value, ...]
-    context_type: str  # a line with the counter (dynamic) and its own size, number of iterations, captured values
+    places: tuple[int, ...]  # of the captured values in the context, in bytes: after COUNT_AT
+    context_bytes: int
 
 
 def emit_blocks(emitter: FunctionEmitter, op: Parallel) -> None:
     text = emitter.text
     captured = captured_values(op)
     name = text.unique_function_name(f"{emitter.name}.blocks")
-    context = ", ".join(["[8 x i64]", "i64", *(type_text(value.type) for value in captured)])
-    plan = Outlined(f"{name}.body", f"{name}.run", f"{name}.entry", captured, f"{{ {context} }}")
+    plan = Outlined(f"{name}.body", f"{name}.run", f"{name}.entry", captured, *_placed(captured))
     _emit_body(emitter, op, plan)
     _emit_run(emitter, op, plan)
     _emit_launch(emitter, op, plan)
+
+
+def _placed(captured: tuple[Value, ...]) -> tuple[tuple[int, ...], int]:
+    """Where captured values stand in the context, behind the number of iterations; bytes of the whole."""
+    places, end = [], COUNT_AT + 8
+    for value in captured:
+        align = align_bytes(value.type)
+        places.append(-(-end // align) * align)
+        end = places[-1] + size_bytes(value.type)
+    return tuple(places), -(-end // _ALIGN_BYTES) * _ALIGN_BYTES
 
 
 def captured_values(op: Parallel) -> tuple[Value, ...]:
@@ -230,9 +241,9 @@ def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
         run.reserve(value.name)
     names = ("context", "worker", "workers", "home")
     context, worker, workers, home = (quoted("%", run.fresh(hint)) for hint in names)
-    count = run.assign("count", f"load i64, ptr {_field(run, context, plan, 1)}, align 8")
-    for number, value in enumerate(plan.captured):
-        at = _field(run, context, plan, number + 2)
+    count = run.assign("count", f"load i64, ptr {_field(run, context, COUNT_AT)}, align 8")
+    for value, place in zip(plan.captured, plan.places, strict=True):
+        at = _field(run, context, place)
         run.line(f"{quoted('%', value.name)} = load {type_text(value.type)}, ptr {at}, align {align_bytes(value.type)}")
     bytes_ = _plan_slices(run, op, "null")
     held = acquire_arena(run, bytes_, home) if _shared_allocas(op) else HeldArena("", "null")
@@ -254,8 +265,8 @@ def _stores_past_caches(op: Parallel) -> bool:
     return any(isinstance(inner, Leaf) and "nontemporal" in inner.attrs.flags for inner in walk(op.body))
 
 
-def _field(emitter: FunctionEmitter, context: str, plan: Outlined, number: int) -> str:
-    return emitter.assign("field", f"getelementptr inbounds {plan.context_type}, ptr {context}, i32 0, i32 {number}")
+def _field(emitter: FunctionEmitter, context: str, place: int) -> str:
+    return emitter.assign("field", f"getelementptr inbounds i8, ptr {context}, i64 {place}")
 
 
 def _call_body(run: FunctionEmitter, plan: Outlined, begin: str, end: str, memory: str) -> None:
@@ -325,15 +336,14 @@ def _emit_launch(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None
         both_known = count.isdigit() and extent.isdigit()
         count = str(int(count) * int(extent)) if both_known else emitter.assign("blocks", f"mul i64 {count}, {extent}")
     context = quoted("%", emitter.fresh("context"))
-    emitter.entry_allocas.append(f"  {context} = alloca {plan.context_type}, align {_ALIGN_BYTES}")
+    emitter.entry_allocas.append(f"  {context} = alloca [{plan.context_bytes} x i8], align {_ALIGN_BYTES}")
     emitter.line(f"store i64 0, ptr {context}, align 8")
     if emitter.text.threads:
-        size = f"ptrtoint (ptr getelementptr ({plan.context_type}, ptr null, i32 1) to i64)"
         at = emitter.assign("context.size", f"getelementptr inbounds i8, ptr {context}, i64 8")
-        emitter.line(f"store i64 {size}, ptr {at}, align 8")
-    emitter.line(f"store i64 {count}, ptr {_field(emitter, context, plan, 1)}, align 8")
-    for number, value in enumerate(plan.captured):
-        at = _field(emitter, context, plan, number + 2)
+        emitter.line(f"store i64 {plan.context_bytes}, ptr {at}, align 8")
+    emitter.line(f"store i64 {count}, ptr {_field(emitter, context, COUNT_AT)}, align 8")
+    for value, place in zip(plan.captured, plan.places, strict=True):
+        at = _field(emitter, context, place)
         emitter.line(f"store {emitter.typed(value)}, ptr {at}, align {align_bytes(value.type)}")
     if emitter.text.threads:
         _emit_entry(emitter, plan)
