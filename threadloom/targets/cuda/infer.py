@@ -17,6 +17,8 @@ from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, STask, TaskGraph
 from threadloom.tile import ops as tile
 
+MANY_REGISTERS = 128  # of one value in a thread, beyond which threads take parts of more than one axis of rows
+
 
 @dataclass(frozen=True, slots=True)
 class Extents:
@@ -46,7 +48,7 @@ def infer_layouts(
     _spread(known, graph, tasks, extents)
     while missing := _unplaced(known, tasks):
         value = max(missing, key=lambda v: len(v.type.axes))
-        _settle(known, value, _own_layout(value, extents, contiguous))
+        _settle(known, value, own_layout(value, extents, contiguous))
         _spread(known, graph, tasks, extents)
     _agree_in_places(known, graph, dots, computed)
     return known
@@ -149,7 +151,7 @@ def _unplaced(known: dict[str, Layout], tasks: list[STask]) -> list[tile.Value]:
     return found
 
 
-def _own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str]) -> Layout:
+def own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str]) -> Layout:
     axes = value.type.axes
     if not axes:
         return uniform(extents.warps)
@@ -161,8 +163,13 @@ def _own_layout(value: tile.Value, extents: Extents, contiguous: dict[str, str])
     lanes = 1
     while lanes < 32 and lanes * vector < columns:
         lanes *= 2
-    others = tuple((a, extents.of(a)) for a in axes if a != column)
+    others = [(a, extents.of(a)) for a in axes if a != column]
+    others.sort(key=lambda other: other[1] > 1)  # the last is spread over threads: not one of a single position
     idle = extents.warps // (1 << (others[-1][1] - 1).bit_length() if others else 1)  # warps without a row of their own
     while idle > 1 and columns < idle * lanes * vector:
         idle //= 2
-    return rows(others, column, columns, vector, lanes, extents.warps, max(1, idle) if lanes == 32 else 1)
+    idle = max(1, idle) if lanes == 32 else 1
+    made = rows(tuple(others), column, columns, vector, lanes, extents.warps, idle)
+    if made.registers <= MANY_REGISTERS:
+        return made
+    return rows(tuple(others), column, columns, vector, lanes, extents.warps, idle, all_rows=True)

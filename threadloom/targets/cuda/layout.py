@@ -119,11 +119,13 @@ def rows(
     lanes_per_row: int,
     warps: int = 4,
     warps_per_row: int = 1,
+    all_rows: bool = False,
 ) -> Layout:
     """A tile for code without matrix products: `lanes_per_row` neighbouring lanes of `warps_per_row` warps share a row
     of `columns` elements in pieces of `vector`; remaining lanes and warps take further rows, then registers do.
 
-    row_axes: ((axis, extent), ...) slowest first; only the fastest is spread over threads.
+    row_axes: ((axis, extent), ...) slowest first; only the fastest is spread over threads, or as many as it takes
+    (`all_rows`).
     """
     across = vector * lanes_per_row * warps_per_row
     per_lane = -(-columns // across)
@@ -131,18 +133,16 @@ def rows(
     if per_lane > 1:
         digits.append(Digit(Source.REGISTER, per_lane, column_axis, across))
     digits.append(Digit(Source.LANE, lanes_per_row, column_axis, vector))
-    spread = 1
-    if row_axes:
-        axis, extent = row_axes[-1]
-        lane_rows = min(32 // lanes_per_row, _power_of_two(extent))
-        digits.append(Digit(Source.LANE, lane_rows, axis, 1))
-        warp_rows = min(warps // warps_per_row, _power_of_two(-(-extent // lane_rows)))
-        digits.append(Digit(Source.WARP, warp_rows, axis, lane_rows))
+    lanes_left, warps_left = 32 // lanes_per_row, warps // warps_per_row
+    for axis, extent in reversed(row_axes):
+        lane_rows = min(lanes_left, _power_of_two(extent))
+        warp_rows = min(warps_left, _power_of_two(-(-extent // lane_rows)))
         spread = lane_rows * warp_rows
-        if extent > spread:
+        if axis == row_axes[-1][0] or spread > 1:
+            digits += [Digit(Source.LANE, lane_rows, axis, 1), Digit(Source.WARP, warp_rows, axis, lane_rows)]
+        if extent > spread or axis != row_axes[-1][0]:
             digits.append(Digit(Source.REGISTER, -(-extent // spread), axis, spread))
-        for other, size in reversed(row_axes[:-1]):
-            digits.append(Digit(Source.REGISTER, size, other, 1))
+        lanes_left, warps_left = (lanes_left // lane_rows, warps_left // warp_rows) if all_rows else (1, 1)
     digits.append(Digit(Source.WARP, warps_per_row, column_axis, vector * lanes_per_row))
     return _padded(Layout(tuple(d for d in digits if d.size > 1 or d.source is Source.REGISTER)), warps)
 
