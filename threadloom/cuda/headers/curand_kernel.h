@@ -1,4 +1,4 @@
-/* cuRAND's device generators: XORWOW and Philox4x32-10 give CUDA's sequences, MRG32k3a the published ones. */
+/* cuRAND's device generators: XORWOW and Philox4x32-10 give CUDA's sequences, MRG32k3a and Sobol's the published ones. */
 #pragma once
 #include <curand_types.h>
 /* The states are there for host files, too, which point to them. */
@@ -27,6 +27,14 @@ struct curandStateMRG32k3a {
   double boxmuller_extra_double;
 };
 typedef struct curandStateMRG32k3a curandStateMRG32k3a_t;
+struct curandStateSobol32 {
+  unsigned i, x, c, direction_vectors[32];
+};
+typedef struct curandStateSobol32 curandStateSobol32_t;
+struct curandStateSobol64 {
+  unsigned long long i, x, c, direction_vectors[64];
+};
+typedef struct curandStateSobol64 curandStateSobol64_t;
 #if defined(__CUDA__)
 #define CURAND_2POW32_INV 2.3283064e-10f
 #define CURAND_2POW32_INV_DOUBLE 2.3283064365386963e-10
@@ -139,6 +147,51 @@ LOOM_BOTH void curand_init(unsigned long long seed, unsigned long long subsequen
   skipahead_sequence(subsequence, s);
   skipahead(offset, s);
 }
+
+/* ---- Sobol: the points in Gray code order, from direction vectors of curandGetDirectionVectors32 or 64 */
+template <class S> LOOM_BOTH void __loom_sobol_skip(unsigned long long n, S* s) {
+  decltype(s->x) last = s->i ^ s->i >> 1;
+  s->i += n;
+  last ^= s->i ^ s->i >> 1;
+  for (int k = 0; last; ++k, last >>= 1)
+    if (last & 1) s->x ^= s->direction_vectors[k];
+}
+template <class S, class V> LOOM_BOTH void __loom_sobol_init(const V* vectors, unsigned long long offset, S* s) {
+  for (unsigned k = 0; k < sizeof(s->direction_vectors) / sizeof(V); ++k) s->direction_vectors[k] = vectors[k];
+  s->i = s->x = s->c = 0;
+  __loom_sobol_skip(offset, s);
+}
+LOOM_BOTH void curand_init(curandDirectionVectors32_t vectors, unsigned offset, curandStateSobol32* s) { __loom_sobol_init(vectors, offset, s); }
+LOOM_BOTH void curand_init(curandDirectionVectors64_t vectors, unsigned long long offset, curandStateSobol64* s) { __loom_sobol_init(vectors, offset, s); }
+template <class T> LOOM_BOTH void skipahead(T n, curandStateSobol32* s) { __loom_sobol_skip(n, s); }
+template <class T> LOOM_BOTH void skipahead(T n, curandStateSobol64* s) { __loom_sobol_skip(n, s); }
+LOOM_BOTH unsigned curand(curandStateSobol32* s) {
+  unsigned value = s->x;
+  return __loom_sobol_skip(1, s), value;
+}
+LOOM_BOTH unsigned long long curand(curandStateSobol64* s) {
+  unsigned long long value = s->x;
+  return __loom_sobol_skip(1, s), value;
+}
+/* One number of the sequence for each result: normals by the inverse of their distribution. */
+LOOM_BOTH float curand_uniform(curandStateSobol32* s) { return curand(s) * CURAND_2POW32_INV + CURAND_2POW32_INV / 2.0f; }
+LOOM_BOTH double curand_uniform_double(curandStateSobol32* s) { return curand(s) * CURAND_2POW32_INV_DOUBLE + CURAND_2POW32_INV_DOUBLE / 2.0; }
+LOOM_BOTH double curand_uniform_double(curandStateSobol64* s) {
+  return (double)(curand(s) >> 11) * CURAND_2POW53_INV_DOUBLE + CURAND_2POW53_INV_DOUBLE / 2.0;
+}
+LOOM_BOTH float curand_uniform(curandStateSobol64* s) { return (unsigned)(curand(s) >> 32) * CURAND_2POW32_INV + CURAND_2POW32_INV / 2.0f; }
+#define LOOM_OF_SOBOL(S)                                                                                   \
+  __device__ static __inline__ double curand_normal_double(S* s) { return normcdfinv(curand_uniform_double(s)); } \
+  __device__ static __inline__ float curand_normal(S* s) { return (float)curand_normal_double(s); }               \
+  __device__ static __inline__ float curand_log_normal(S* s, float mean, float deviation) {                       \
+    return __builtin_expf(mean + deviation * curand_normal(s));                                                   \
+  }                                                                                                               \
+  __device__ static __inline__ double curand_log_normal_double(S* s, double mean, double deviation) {             \
+    return __builtin_exp(mean + deviation * curand_normal_double(s));                                             \
+  }
+LOOM_OF_SOBOL(curandStateSobol32)
+LOOM_OF_SOBOL(curandStateSobol64)
+#undef LOOM_OF_SOBOL
 
 /* ---- distributions over any generator */
 LOOM_BOTH float __loom_uniform(unsigned x) { return x * CURAND_2POW32_INV + CURAND_2POW32_INV / 2.0f; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime.h"
+#include "sobol.h"
 
 namespace {
 // ---- XORWOW: 160 bits that step linearly over GF(2); a jump is a power of the step's matrix
@@ -89,6 +90,8 @@ void __loom_mrg_skip(unsigned* s1, unsigned* s2, unsigned long long n, int subse
 }
 
 // ---- generators of the host API
+extern "C" double normcdfinv(double p);  // device_functions.cpp
+
 namespace {
 struct Xorwow {
   unsigned d, v[5];
@@ -127,8 +130,16 @@ struct curandGenerator_st {
   cudaStream_t stream = nullptr;
   std::vector<Xorwow> xorwow;
   size_t lane = 0;
+  unsigned dimensions = 1;
+  size_t each = 0, made = 0;  // of Sobol's numbers: how many of each dimension a call makes, one dimension after the other
 
+  bool is_sobol() const { return type >= CURAND_RNG_QUASI_DEFAULT; }
+  unsigned long long next_point() {
+    size_t n = made++;
+    return loom::sobol((unsigned)(n / each), offset + n % each);
+  }
   unsigned next() {
+    if (is_sobol()) return (unsigned)(next_point() >> 32);
     if (type == CURAND_RNG_PSEUDO_PHILOX4_32_10) return Philox{seed, 0}.at(offset++);
     if (xorwow.empty()) {
       for (size_t i = 0; i < lanes; ++i) xorwow.emplace_back(seed, i, (offset + lanes - 1 - i) / lanes);
@@ -140,17 +151,26 @@ struct curandGenerator_st {
   }
   float uniform() { return (float)next() * 2.3283064e-10f + 2.3283064e-10f / 2.0f; }
   double uniform_double() {
+    if (type == CURAND_RNG_QUASI_SOBOL64) return (double)(next_point() >> 11) * 1.1102230246251565e-16 + 1.1102230246251565e-16 / 2;
+    if (is_sobol()) return next() * 2.3283064365386963e-10 + 2.3283064365386963e-10 / 2;
     unsigned long long x = next(), y = next();
     return (double)(x ^ y << 21) * 1.1102230246251565e-16 + 1.1102230246251565e-16 / 2;
   }
 };
 
 namespace {
-template <class F> curandStatus_t fill(curandGenerator_t g, F f) {
-  return loom::enqueue_and_wait(g->stream, f) == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
+template <class F> curandStatus_t fill(curandGenerator_t g, size_t count, F f) {
+  if (g->is_sobol() && count % g->dimensions) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+  auto work = [=] {
+    g->each = count / g->dimensions, g->made = 0;
+    f();
+    if (g->is_sobol()) g->offset += g->each;
+  };
+  return loom::enqueue_and_wait(g->stream, work) == cudaSuccess ? CURAND_STATUS_SUCCESS : CURAND_STATUS_LAUNCH_FAILURE;
 }
-template <class T, class U> void normals(T* out, size_t count, T mean, T deviation, U uniform) {
-  for (size_t i = 0; i < count; i += 2) {
+template <class T, class U> void normals(curandGenerator_t g, T* out, size_t count, T mean, T deviation, U uniform) {
+  for (size_t i = 0; i < count && g->is_sobol(); ++i) out[i] = mean + deviation * (T)normcdfinv(g->uniform_double());
+  for (size_t i = 0; i < count && !g->is_sobol(); i += 2) {
     T radius = std::sqrt(T(-2) * std::log(uniform())), angle = T(6.283185307179586) * uniform();
     out[i] = mean + deviation * radius * std::sin(angle);
     if (i + 1 < count) out[i + 1] = mean + deviation * radius * std::cos(angle);
@@ -160,7 +180,8 @@ template <class T, class U> void normals(T* out, size_t count, T mean, T deviati
 
 extern "C" {
 curandStatus_t curandCreateGenerator(curandGenerator_t* generator, curandRngType_t type) {
-  if (type >= CURAND_RNG_QUASI_DEFAULT) return CURAND_STATUS_TYPE_ERROR;
+  if (type == CURAND_RNG_QUASI_DEFAULT) type = CURAND_RNG_QUASI_SOBOL32;
+  if (type == CURAND_RNG_QUASI_SCRAMBLED_SOBOL32 || type > CURAND_RNG_QUASI_SOBOL64) return CURAND_STATUS_TYPE_ERROR;
   *generator = new curandGenerator_st;
   (*generator)->type = type;
   return CURAND_STATUS_SUCCESS;
@@ -180,35 +201,46 @@ curandStatus_t curandSetGeneratorOffset(curandGenerator_t g, unsigned long long 
   return CURAND_STATUS_SUCCESS;
 }
 curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) { return CURAND_STATUS_SUCCESS; }
-curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t, unsigned) { return CURAND_STATUS_TYPE_ERROR; }
+curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t g, unsigned dimensions) {
+  if (!g->is_sobol()) return CURAND_STATUS_TYPE_ERROR;
+  if (dimensions < 1 || dimensions > loom::sobol_dimensions) return CURAND_STATUS_OUT_OF_RANGE;
+  return g->dimensions = dimensions, CURAND_STATUS_SUCCESS;
+}
 curandStatus_t curandGenerateSeeds(curandGenerator_t) { return CURAND_STATUS_SUCCESS; }
 curandStatus_t curandGenerate(curandGenerator_t g, unsigned* out, size_t count) {
-  return fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->next(); });
+  if (g->type == CURAND_RNG_QUASI_SOBOL64) return CURAND_STATUS_TYPE_ERROR;
+  return fill(g, count, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->next(); });
+}
+curandStatus_t curandGenerateLongLong(curandGenerator_t g, unsigned long long* out, size_t count) {
+  if (g->type != CURAND_RNG_QUASI_SOBOL64) return CURAND_STATUS_TYPE_ERROR;
+  return fill(g, count, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->next_point(); });
 }
 curandStatus_t curandGenerateUniform(curandGenerator_t g, float* out, size_t count) {
-  return fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->uniform(); });
+  return fill(g, count, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->uniform(); });
 }
 curandStatus_t curandGenerateUniformDouble(curandGenerator_t g, double* out, size_t count) {
-  return fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->uniform_double(); });
+  return fill(g, count, [=] { for (size_t i = 0; i < count; ++i) out[i] = g->uniform_double(); });
 }
 curandStatus_t curandGenerateNormal(curandGenerator_t g, float* out, size_t count, float mean, float deviation) {
-  if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
-  return fill(g, [=] { normals(out, count, mean, deviation, [=] { return g->uniform(); }); });
+  if (count % 2 && !g->is_sobol()) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+  return fill(g, count, [=] { normals(g, out, count, mean, deviation, [=] { return g->uniform(); }); });
 }
 curandStatus_t curandGenerateNormalDouble(curandGenerator_t g, double* out, size_t count, double mean, double deviation) {
-  if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
-  return fill(g, [=] { normals(out, count, mean, deviation, [=] { return g->uniform_double(); }); });
+  if (count % 2 && !g->is_sobol()) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
+  return fill(g, count, [=] { normals(g, out, count, mean, deviation, [=] { return g->uniform_double(); }); });
 }
 curandStatus_t curandGenerateLogNormal(curandGenerator_t g, float* out, size_t count, float mean, float deviation) {
   curandStatus_t status = curandGenerateNormal(g, out, count, mean, deviation);
-  return status ? status : fill(g, [=] { for (size_t i = 0; i < count; ++i) out[i] = std::exp(out[i]); });
+  return status ? status : fill(g, count, [=] { for (size_t i = 0; i < count; ++i) out[i] = std::exp(out[i]); });
 }
-// As curand_poisson: Knuth's product for small means, a rounded normal for large ones.
+// As curand_poisson: Knuth's product for small means, a rounded normal for large ones; not of Sobol's points, of which a
+// result would take several.
 curandStatus_t curandGeneratePoisson(curandGenerator_t g, unsigned* out, size_t count, double lambda) {
-  return fill(g, [=] {
+  if (g->is_sobol()) return CURAND_STATUS_TYPE_ERROR;
+  return fill(g, count, [=] {
     if (lambda > 64) {
       std::vector<double> values(count);
-      normals(values.data(), count, lambda + 0.5, std::sqrt(lambda), [=] { return g->uniform_double(); });
+      normals(g, values.data(), count, lambda + 0.5, std::sqrt(lambda), [=] { return g->uniform_double(); });
       for (size_t i = 0; i < count; ++i) out[i] = (unsigned)std::max(0.0, std::floor(values[i]));
       return;
     }

@@ -240,11 +240,11 @@ void share(Region region) {
   here.runs->innermost = region.outer;
 }
 
-struct Forked {
+struct ForkedBlocks {
   void (*work)(void*);
   void* context;
 };
-void share_blocks(void* forked) { share({((Forked*)forked)->work, ((Forked*)forked)->context, 1 << 20, true}); }
+void share_blocks(void* forked) { share({((ForkedBlocks*)forked)->work, ((ForkedBlocks*)forked)->context, 1 << 20, true}); }
 }  // namespace
 
 namespace loom {
@@ -274,7 +274,7 @@ void let_others_run(const char* file, int line) {
 extern "C" {
 // Blocks, over the workers of `fork` (null: those of our own OpenMP runtime).
 void __loom_turns(void (*work)(void*), void* context, unsigned threads, void (*fork)(void (*)(void*), void*, unsigned, unsigned)) {
-  Forked forked{work, context};
+  ForkedBlocks forked{work, context};
   (fork ? fork : __loom_fork)(share_blocks, &forked, threads, 0);
 }
 // Warps, lanes or threads of one block; `frame_bytes`: what an iteration keeps on the stack.
