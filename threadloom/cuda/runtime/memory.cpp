@@ -22,6 +22,7 @@ struct Allocation {
   cudaMemoryType type;
   unsigned flags;
   bool ours;  // else registered host memory
+  void* block = nullptr;  // what is given back when ours is freed
 };
 
 struct Heap {
@@ -46,20 +47,34 @@ size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(
 // A GPU's memory is there once it is asked for, and it has large pages. Here each page would come when a kernel first writes to it,
 // one fault of one worker at a time. So arrays ask for all their pages at once, and for pages of 2 MB where they fill some. Programs
 // ask for pools of gigabytes of which they use little: those come as they are touched.
+//
+// Pages that come at once lie side by side, so equal indices of arrays that began at a page would share the few places of one set of
+// a cache: arrays begin at different sets.
 constexpr size_t large_page = 2 << 20, least_populated = 64 << 10, sparse_bytes = (size_t)256 << 20;
+constexpr size_t set_step = 77 * 512, set_count = 13;
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
-void* device_memory(size_t bytes) {
+struct Room {
+  char* memory;
+  void* block;
+};
+Room device_memory(size_t bytes) {
+  size_t whole = with_room(bytes, cudaMemoryTypeDevice);
+  if (bytes < least_populated || bytes >= sparse_bytes) {
+    void* block = aligned_alloc(alignment, whole);
+    return {(char*)block, block};
+  }
+  static std::atomic<size_t> arrays{0}, populated{0};
   bool large = bytes >= 2 * large_page;
-  void* memory = aligned_alloc(large ? large_page : alignment, with_room(bytes, cudaMemoryTypeDevice));
-  if (!memory || bytes < least_populated || bytes >= sparse_bytes) return memory;
+  void* block = aligned_alloc(large ? large_page : alignment, whole + set_step * set_count);
+  if (!block) return {};
+  char* memory = (char*)block + arrays.fetch_add(1) % set_count * set_step;
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
-  size_t whole = ((uintptr_t)memory + bytes) / page * page - begin;
-  if (large) madvise((void*)begin, whole, MADV_HUGEPAGE);
-  static std::atomic<size_t> populated{0};
-  if (populated.fetch_add(bytes) < total_bytes() / 16) madvise((void*)begin, whole, MADV_POPULATE_WRITE);  // older systems do not know it
-  return memory;
+  size_t filled = ((uintptr_t)memory + bytes) / page * page - begin;
+  if (large) madvise((void*)begin, filled, MADV_HUGEPAGE);
+  if (populated.fetch_add(bytes) < total_bytes() / 16) madvise((void*)begin, filled, MADV_POPULATE_WRITE);  // older systems do not know it
+  return {memory, block};
 }
 
 cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags = 0) {
@@ -68,11 +83,15 @@ cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags
   if (device_error() != cudaSuccess) return result(device_error());
   if (bytes == 0) return cudaSuccess;
   if (bytes > total_bytes()) return failed(cudaErrorMemoryAllocation);
-  void* memory = type == cudaMemoryTypeDevice ? device_memory(bytes) : aligned_alloc(alignment, with_room(bytes, type));
-  if (!memory) return failed(cudaErrorMemoryAllocation);
+  Room made;
+  if (type == cudaMemoryTypeDevice)
+    made = device_memory(bytes);
+  else
+    made.block = made.memory = (char*)aligned_alloc(alignment, with_room(bytes, type));
+  if (!made.memory) return failed(cudaErrorMemoryAllocation);
   std::lock_guard<std::mutex> guard(heap().mutex);
-  heap().allocations[(char*)memory] = {bytes, type, flags, true};
-  *p = memory;
+  heap().allocations[made.memory] = {bytes, type, flags, true, made.block};
+  *p = made.memory;
   return cudaSuccess;
 }
 
@@ -91,8 +110,8 @@ cudaError_t release(void* p, bool host) {
   if (found == heap().allocations.end() || !found->second.ours) return failed(cudaErrorInvalidValue);
   if (heap().of_graphs.count(p)) return cudaSuccess;  // the graph's next launch uses it again
   if (host != (found->second.type == cudaMemoryTypeHost)) return failed(cudaErrorInvalidValue);
+  free(found->second.block);
   heap().allocations.erase(found);
-  free(p);
   return cudaSuccess;
 }
 
