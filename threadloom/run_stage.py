@@ -101,7 +101,7 @@ def program_of(path: Path, call: Call | Problem, machine: Device) -> tuple[Kerne
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise CompileError(NOT_A_STAGE, f"{path.name} is not text") from None
 

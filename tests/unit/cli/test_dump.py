@@ -47,6 +47,14 @@ def test_every_stage_runs(dumped, stage):
     assert all(c.holds for c in done.outputs)
 
 
+@pytest.mark.parametrize("stage", ["01-tile.tile", "02-task.task"])
+def test_a_file_as_windows_saves_it_runs(dumped, stage, tmp_path):
+    kernel, folder = dumped
+    edited = tmp_path / stage
+    edited.write_bytes(b"\xef\xbb\xbf" + (folder / stage).read_bytes().replace(b"\n", b"\r\n"))
+    assert all(c.holds for c in execute(kernel, repeat=1, stage=edited).outputs)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", example_names())
 def test_every_example_runs_from_every_stage(name, tmp_path):
