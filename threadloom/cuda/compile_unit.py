@@ -249,11 +249,19 @@ def _hide_entries(module) -> None:
 # Kernels of thousands of lines (barriers in functions that are inlined many times) gain little from unrolled loops and
 # versions of loops by their conditions, and these make LLVM twice as slow.
 _LONG_UNIT_LINES = 20_000
+# With hundreds of kernels, vectors of LLVM's own (ours are there) and all but its cheap passes double its minutes.
+_VERY_LONG_UNIT_LINES = 100_000
 
 
-def _is_long(module) -> bool:
+def _llvm_level(module, asked: int) -> tuple[int, bool, bool]:
+    """LLVM's level, and whether it may make vectors and unroll loops."""
+    lines = str(module).count("\n")
+    if lines > _VERY_LONG_UNIT_LINES:
+        return min(asked, 1), False, False
     merged = any(function.name.endswith(INSTANCES) for function in module.functions)
-    return merged or str(module).count("\n") > _LONG_UNIT_LINES
+    if merged or lines > _LONG_UNIT_LINES:
+        return min(asked, 2), True, False
+    return asked, True, True
 
 
 def emit_object(module, options: UnitOptions) -> bytes:
@@ -263,14 +271,13 @@ def emit_object(module, options: UnitOptions) -> bytes:
 
     target = target_cpu().target
     made = llvm.Target.from_triple(module.triple)
-    long = _is_long(module)
-    level = min(options.optimize, 2) if long else options.optimize
+    level, vectors, unrolled = _llvm_level(module, options.optimize)
     machine = made.create_target_machine(
         cpu=target.cpu, features=target.features, opt=level, reloc="pic", codemodel="small"
     )
     tuning = llvm.create_pipeline_tuning_options(speed_level=level)
-    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = True
-    tuning.loop_unrolling = not long
+    tuning.loop_vectorization = tuning.slp_vectorization = tuning.loop_interleaving = vectors
+    tuning.loop_unrolling = unrolled
     llvm.create_pass_builder(machine, tuning).getModulePassManager().run(
         module, llvm.create_pass_builder(machine, tuning)
     )

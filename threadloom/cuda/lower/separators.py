@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from threadloom.cuda.kernel import COLLECTIVES
 from threadloom.cuda.lower.effects import Memory
-from threadloom.cuda.lower.traverse import expand
+from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.par.ops import Barrier, For, Function, If, Leaf, Level, Module, Op, Parallel, While
 from threadloom.par.passes import map_functions
 from threadloom.par.walk import regions
@@ -21,6 +21,16 @@ def collective_scope(op: Op) -> str:
     if isinstance(op, Leaf) and op.opcode == "call" and op.attrs.callee in COLLECTIVES:
         return COLLECTIVES[op.attrs.callee].scope
     return ""
+
+
+def weight(function: Function) -> int:
+    """How much there will be to compile of a kernel: its operations, several times as many where warps meet in it, for
+    loops over warps and lanes stand around each part then, and vectors beside them."""
+    ops = list(walk(function.body.ops)) if function.body else []
+    return len(ops) * (_WARP_WEIGHT if any(collective_scope(op) == "warp" for op in ops) else 1)
+
+
+_WARP_WEIGHT = 8  # as measured on the reductions of CUDA's samples
 
 
 def is_meeting(op: Op, level: Level) -> bool:

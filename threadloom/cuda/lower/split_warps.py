@@ -9,8 +9,8 @@
     }
 
 That is right where a warp lies in one row of threads: block.x a multiple of 32, or a block of one row. For other
-shapes a second version, chosen at run time, divides per lane. Keeps: the linear order of threads; the last warp may
-have fewer lanes.
+shapes a second version, chosen at run time, divides per lane; where a file has very much in such loops, the rest has
+that version only. Keeps: the linear order of threads; the last warp may have fewer lanes.
 """
 
 from __future__ import annotations
@@ -18,35 +18,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from threadloom.cuda.kernel import WARP_LANES
+from threadloom.cuda.kernel import GENERAL, WARP_LANES
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.separators import collective_scope
 from threadloom.cuda.lower.traverse import expand, rename, walk
 from threadloom.par.constants import const
 from threadloom.par.ops import I1, I32, Barrier, Block, Const, Function, If, Level, Module, Op, Operand, Parallel, Yield
+from threadloom.par.passes import decline
 
 
 @dataclass(frozen=True, slots=True)
 class SplitWarps:
     name: str = "split-warps"
+    most_ops_of_module: int = 6000  # of the loops that get two versions; for odd launches last
 
     def apply(self, module: Module) -> Module:
-        for function in module.functions:
+        left = self.most_ops_of_module
+        for function in sorted(module.functions, key=lambda one: GENERAL in one.name):
             if function.body is not None and any(_is_warp_operation(op) for op in walk(function.body.ops)):
-                module = self._function(function, module)
+                module, spent = self._function(function, module, left)
+                left -= spent
         return module
 
-    def _function(self, function: Function, module: Module) -> Module:
+    def _function(self, function: Function, module: Module, most_ops: int) -> tuple[Module, int]:
+        """The module with the loops of `function` split, and how many operations two versions were made of."""
         editor = Editor(function, module)
+        spent = 0
 
         def change(op: Op) -> list[Op] | None:
+            nonlocal spent
             if not isinstance(op, Parallel) or op.level is not Level.THREADS:
                 return None
             if not any(_is_warp_operation(inner) for inner in walk(op.body.ops)):
                 return None
-            return _Warps(editor, op).emit()
+            size = sum(1 for _ in walk(op.body.ops))
+            made = _Warps(editor, op).emit(both=spent + size <= most_ops)
+            if isinstance(made[0], If):
+                spent += size
+            return made
 
-        return editor.finish(replace(function, body=expand(function.body, change)))
+        return editor.finish(replace(function, body=expand(function.body, change))), spent
 
 
 def _is_warp_operation(op: Op) -> bool:
@@ -58,7 +69,8 @@ class _Warps:
         self.editor, self.parallel = editor, parallel
         self.extents: Sequence[Operand] = parallel.uppers
 
-    def emit(self) -> list[Op]:
+    def emit(self, both: bool) -> list[Op]:
+        """`both`: a version for warps in one row of threads, and one for all shapes."""
         editor = self.editor
         with editor.collect() as top:
             total: Operand = Const(I32, "1")
@@ -69,6 +81,9 @@ class _Warps:
         editor.top.extend(top)
         if one_row == Const(I1, "true"):
             return [self._warps(total, warps, self._row_of_warp, copy=False)]
+        if not both:
+            decline("only one version of a loop over warps", "the file has very much in such loops", self.parallel.loc)
+            return [self._warps(total, warps, self._own_index, copy=False)]
         rows = Block((self._warps(total, warps, self._row_of_warp, copy=False), Yield()))
         others = Block((self._warps(total, warps, self._own_index, copy=True), Yield()))
         return [If(one_row, rows, others, (), self.parallel.loc)]

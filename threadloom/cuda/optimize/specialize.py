@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from threadloom.cuda.kernel import APART, BLOCK, GENERAL, GRID, LAUNCHED, THREAD_INDEX, is_kernel
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Memory, RootKind
+from threadloom.cuda.lower.separators import weight
 from threadloom.cuda.lower.traverse import free_values, rename_block, walk
 from threadloom.cuda.optimize.global_index import MOST_THREADS, unwrapped, without_wrap
 from threadloom.par.constants import const
@@ -70,7 +71,7 @@ class Specialize:
     name: str = "specialize"
     most_ops: int = 1500  # a larger kernel would pay too much compile time for its second version
 
-    most_ops_of_module: int = 12000  # of the kernels that get one: instances of templates may be hundreds
+    most_ops_of_module: int = 12000  # of the kernels that get one, by weight: instances of templates may be hundreds
 
     def apply(self, module: Module) -> Module:
         spent = 0
@@ -80,10 +81,10 @@ class Specialize:
                 size = sum(1 for _ in walk(function.body.ops)) if facts else 0
                 if size > self.most_ops:
                     decline("kernel too large for a second version", function.name, function.loc)
-                elif spent + size > self.most_ops_of_module:
+                elif facts and spent + weight(function) > self.most_ops_of_module:
                     decline("the file has second versions of many kernels already", function.name, function.loc)
                 elif facts:
-                    spent += size
+                    spent += weight(function)
                     module = _specialize(function, facts, module)
         return module
 

@@ -22,6 +22,7 @@ from functools import reduce
 from threadloom.cuda.host_launches import ATTRIBUTE
 from threadloom.cuda.kernel import GENERAL, LAUNCHED, is_kernel
 from threadloom.cuda.lower.editor import Editor
+from threadloom.cuda.lower.separators import weight
 from threadloom.cuda.lower.traverse import free_values, rename_block, walk
 from threadloom.par.canonicalize import canonicalized
 from threadloom.par.ops import (
@@ -47,8 +48,10 @@ _HEAD = f'"{ATTRIBUTE}"="'
 class SpecializeLaunch:
     name: str = "specialize-launch"
     most_ops: int = 1500  # a larger kernel would pay too much compile time for its second version
+    most_ops_of_module: int = 12000  # of the kernels that get one, by weight, as in specialize.py
 
     def apply(self, module: Module) -> Module:
+        left = self.most_ops_of_module
         for kernel in module.functions:
             if kernel.body is None or not is_kernel(kernel):
                 continue
@@ -56,9 +59,13 @@ class SpecializeLaunch:
             plain = replace(kernel, params=tuple(_unmarked(param) for param in kernel.params))
             if plain != kernel:
                 module = replace(module, functions=tuple(plain if f is kernel else f for f in module.functions))
-            if reason := self._reason(kernel, facts):
+            reason = self._reason(kernel, facts)
+            if not reason and weight(kernel) > left:
+                reason = "the file has second versions of many kernels already"
+            if reason:
                 decline(reason, kernel.name, kernel.loc)
             else:
+                left -= weight(kernel)
                 module = _specialize(plain, facts, module)
         return module
 
