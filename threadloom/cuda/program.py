@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import tempfile
 import threading
@@ -295,7 +296,7 @@ def _compiled(source: str | Path, options: tuple[str, ...], names: tuple[str, ..
 
 
 def _is_file(source: str | Path) -> bool:
-    return isinstance(source, Path) or ("\n" not in source and Path(source).is_file())
+    return isinstance(source, Path) or ("\n" not in source and os.path.isfile(source))  # a long text is no path
 
 
 def _content(source: str | Path) -> str:

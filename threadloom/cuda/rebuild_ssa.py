@@ -75,15 +75,14 @@ class SsaRebuilder:
         return frozenset(live)
 
     def _live_repeat(self, loop: Repeat, after: Names) -> Names:
-        head: Names = frozenset()
+        """Names at the loop's head. A loop around it asks again, for more names behind: what was found is part of the
+        answer, so it begins there, or nested loops would take exponential time."""
+        head = self.live_loop[id(loop)][0] if id(loop) in self.live_loop else frozenset()
         while True:
-            at_test = after | self._live(loop.after, head) | _test_uses(loop.test)
-            new = self._live(loop.before, at_test)
+            behind = after | self._live(loop.after, head)
+            new = self._live(loop.before, behind | _test_uses(loop.test))
             if new == head:
-                self.live_loop[id(loop)] = (
-                    head,
-                    at_test - _test_uses(loop.test) | self._live(loop.after, head) | after,
-                )
+                self.live_loop[id(loop)] = (head, behind)
                 return head
             head = new
 

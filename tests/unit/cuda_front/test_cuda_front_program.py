@@ -254,3 +254,7 @@ def test_passes_can_be_left_out(compiled: cuda.Program) -> None:
     x, y = np.arange(1000, dtype=np.float32), np.ones(1000, np.float32)
     quick["saxpy"](4, 256, y, x, 2, 1000)
     np.testing.assert_array_equal(y, 2 * x + 1)
+
+
+def test_a_text_on_one_long_line_is_no_path():
+    assert program_module._content("x" * 5000) == "x" * 5000

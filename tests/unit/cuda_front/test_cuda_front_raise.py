@@ -10,7 +10,7 @@ from threadloom.cuda.cfg import parsing
 from threadloom.cuda.rebuild_ssa import SsaRebuilder
 from threadloom.cuda.structure import RESULT, Repeat, structure
 from threadloom.errors import CompileError
-from threadloom.par.ops import I32, Block, Function, Module, Return, While
+from threadloom.par.ops import I1, I32, Attrs, Block, Const, Function, Leaf, Module, Return, Value, While
 
 SHAPES = {
     "diamond": """
@@ -220,3 +220,23 @@ end:
     with pytest.raises(CompileError) as caught:
         structure(function)
     assert caught.value.slug == "cuda-irreducible"
+
+
+def test_liveness_of_nested_loops_takes_no_exponential_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each loop is gone through a few times for each time that the one around it is, not from the beginning."""
+    i, one = Value("i", I32), Const(I32, "1")
+
+    def nested(depth: int) -> Repeat:
+        test = Value(f"c{depth}", I1)
+        inside = (nested(depth - 1),) if depth else (Leaf("add", (i, one), Value("s", I32)),)
+        return Repeat((Leaf("icmp", (i, one), test, Attrs(predicate="slt")),), test, False, inside)
+
+    calls = []
+    live = SsaRebuilder._live
+    monkeypatch.setattr(SsaRebuilder, "_live", lambda *args: calls.append(1) or live(*args))
+    counts = []
+    for depth in (2, 4, 8):
+        calls.clear()
+        SsaRebuilder({"i": i}, {"i", "s"}).body((nested(depth),), ("s",))
+        counts.append(len(calls))
+    assert counts[2] < 8 * counts[1] and counts[2] < 1000
