@@ -52,7 +52,7 @@ column_sums(const float* __restrict__ x, const i64 x_stride0, const i64 x_stride
     if (m_at + 16 > dim_M) {
       #pragma unroll
       for (int i = 0; i < 8; i++) {
-        if ((i / 4) * 8 >= dim_M - m_at - (warp_in_group)) x_2[i] = 0;
+        if (m_at + (warp_in_group) + (i / 4) * 8 >= dim_M) x_2[i] = 0;
       }
     }
     #pragma unroll

@@ -103,7 +103,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (n_at_3 + 32 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = -LOOM_INF;
+            if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = -LOOM_INF;
           }
         }
         float max_2[2];
@@ -138,7 +138,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (n_at_3 + 32 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = 0;
+            if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         float sum_2[2];
@@ -173,7 +173,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (n_at_3 + 32 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = 0;
+            if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         #pragma unroll
@@ -411,7 +411,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       if (n_at_3 + 32 > n_stop) {
         #pragma unroll
         for (int i = 0; i < 16; i++) {
-          if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = -LOOM_INF;
+          if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = -LOOM_INF;
         }
       }
       float max_2[2];
@@ -446,7 +446,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       if (n_at_3 + 32 > n_stop) {
         #pragma unroll
         for (int i = 0; i < 16; i++) {
-          if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = 0;
+          if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
         }
       }
       float sum_2[2];
@@ -479,7 +479,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
       if (n_at_3 + 32 > n_stop) {
         #pragma unroll
         for (int i = 0; i < 16; i++) {
-          if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = 0;
+          if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
         }
       }
       #pragma unroll
@@ -574,7 +574,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (n_at_3 + 32 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = -LOOM_INF;
+            if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = -LOOM_INF;
           }
         }
         float max_2[2];
@@ -609,7 +609,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (n_at_3 + 32 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = 0;
+            if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         float sum_2[2];
@@ -644,7 +644,7 @@ flash_attention(const u16* __restrict__ q, const i64 q_stride0, const i64 q_stri
         if (n_at_3 + 32 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 16; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at_3 - (lane) % 4 * 2) s[i] = 0;
+            if (n_at_3 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         #pragma unroll

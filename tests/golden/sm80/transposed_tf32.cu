@@ -72,7 +72,7 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
         if (k_at_2 + 64 > dim_K) {
           #pragma unroll
           for (int i = 0; i < 32; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= dim_K - k_at_2 - (lane) % 4 * 2) t_1[i] = 0;
+            if (k_at_2 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= dim_K) t_1[i] = 0;
           }
         }
       }
@@ -97,7 +97,7 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
         if (k_at_2 + 64 > dim_K) {
           #pragma unroll
           for (int i = 0; i < 4; i++) {
-            if ((i) >= dim_K - k_at_2 - (lane) % 16 * 4) t_2_2[i] = 0;
+            if (k_at_2 + (lane) % 16 * 4 + (i) >= dim_K) t_2_2[i] = 0;
           }
         }
         group_sync(1 + worker, 256);  // all have read what was there
@@ -264,7 +264,7 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       if (k_at_2 + 64 > dim_K) {
         #pragma unroll
         for (int i = 0; i < 32; i++) {
-          if ((i) % 2 + (i / 4) * 8 >= dim_K - k_at_2 - (lane) % 4 * 2) t_1[i] = 0;
+          if (k_at_2 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= dim_K) t_1[i] = 0;
         }
       }
       copy_wait<3>();  // dependence: load_b -> vector_t_2 (b)
@@ -287,7 +287,7 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
       if (k_at_2 + 64 > dim_K) {
         #pragma unroll
         for (int i = 0; i < 4; i++) {
-          if ((i) >= dim_K - k_at_2 - (lane) % 16 * 4) t_2_2[i] = 0;
+          if (k_at_2 + (lane) % 16 * 4 + (i) >= dim_K) t_2_2[i] = 0;
         }
       }
       group_sync(1 + worker, 256);  // all have read what was there
@@ -365,7 +365,7 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
         if (k_at_2 + 64 > dim_K) {
           #pragma unroll
           for (int i = 0; i < 32; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= dim_K - k_at_2 - (lane) % 4 * 2) t_1[i] = 0;
+            if (k_at_2 + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= dim_K) t_1[i] = 0;
           }
         }
       }
@@ -390,7 +390,7 @@ transposed_tf32(const float* __restrict__ a, const i64 a_stride0, const i64 a_st
         if (k_at_2 + 64 > dim_K) {
           #pragma unroll
           for (int i = 0; i < 4; i++) {
-            if ((i) >= dim_K - k_at_2 - (lane) % 16 * 4) t_2_2[i] = 0;
+            if (k_at_2 + (lane) % 16 * 4 + (i) >= dim_K) t_2_2[i] = 0;
           }
         }
         group_sync(1 + worker, 256);  // all have read what was there

@@ -232,7 +232,7 @@ else if (group == 1) {
       if (k_at + 64 > dim_L) {
         #pragma unroll
         for (int i = 0; i < 32; i++) {
-          if ((i) % 2 + (i / 4) * 8 >= dim_L - k_at - (lane) % 4 * 2) t_18[i] = 0;
+          if (k_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= dim_L) t_18[i] = 0;
         }
       }
       #pragma unroll

@@ -212,7 +212,7 @@ else if (group == 1) {
         if (n_at + 128 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at - (lane) % 4 * 2) s[i] = -LOOM_INF;
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = -LOOM_INF;
           }
         }
         float max_2[2];
@@ -247,7 +247,7 @@ else if (group == 1) {
         if (n_at + 128 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at - (lane) % 4 * 2) s[i] = 0;
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         float sum_2[2];
@@ -278,7 +278,7 @@ else if (group == 1) {
         if (n_at + 128 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at - (lane) % 4 * 2) s[i] = 0;
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         #pragma unroll
@@ -430,7 +430,7 @@ else if (group == 1) {
         if (n_at + 128 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at - (lane) % 4 * 2) s[i] = -LOOM_INF;
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = -LOOM_INF;
           }
         }
         float max_2[2];
@@ -465,7 +465,7 @@ else if (group == 1) {
         if (n_at + 128 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at - (lane) % 4 * 2) s[i] = 0;
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         float sum_2[2];
@@ -497,7 +497,7 @@ else if (group == 1) {
         if (n_at + 128 > n_stop) {
           #pragma unroll
           for (int i = 0; i < 64; i++) {
-            if ((i) % 2 + (i / 4) * 8 >= n_stop - n_at - (lane) % 4 * 2) s[i] = 0;
+            if (n_at + (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8 >= n_stop) s[i] = 0;
           }
         }
         #pragma unroll

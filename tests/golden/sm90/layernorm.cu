@@ -60,7 +60,7 @@ else if (group == 1) {
     if (0 + 384 > 257) {
       #pragma unroll
       for (int i = 0; i < 3; i++) {
-        if ((i) * 128 >= 257 - ((lane) + (warp_in_group) * 32)) row_2[i] = 0;
+        if ((lane) + (warp_in_group) * 32 + (i) * 128 >= 257) row_2[i] = 0;
       }
     }
     float sum_2[1];
@@ -100,7 +100,7 @@ else if (group == 1) {
     if (0 + 384 > 257) {
       #pragma unroll
       for (int i = 0; i < 3; i++) {
-        if ((i) * 128 >= 257 - ((lane) + (warp_in_group) * 32)) t_5[i] = 0;
+        if ((lane) + (warp_in_group) * 32 + (i) * 128 >= 257) t_5[i] = 0;
       }
     }
     float sum_1[1];

@@ -28,7 +28,7 @@ def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> N
     with w.block(f"if ({place.first} + {covered} > {end})"):
         w.line("#pragma unroll")
         with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
-            w.line(f"if ({scope.beyond(held.layout, axis, 'i', end)}) {held.name}[i] = {with_};")
+            w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {end}) {held.name}[i] = {with_};")
 
 
 def emit_reduce(scope: Scope, op: tile.Reduce, chain: list[Elementwise], layouts: dict[str, Layout]) -> None:
@@ -149,7 +149,7 @@ def _invalid(scope: Scope, layout: Layout, axis: str) -> str:
         covered <= place.extent and scope.assumes(f"{place.first} + {covered} <= {place.end(covered)}")
     ):
         return ""
-    return scope.beyond(layout, axis, "i", place.end(covered))
+    return f"{scope.index(layout, axis, 'i')} >= {place.end(covered)}"
 
 
 def _chains(layout: Layout, axis: str) -> int:

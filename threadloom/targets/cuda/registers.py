@@ -116,13 +116,3 @@ class Scope:
         place = self.places[axis]
         threads, registers = coordinate(layout, axis, register)
         return " + ".join(x for x in (place.first, threads, registers) if x != "0") or "0"
-
-    def beyond(self, layout: Layout, axis: str, register: str, end: str) -> str:
-        """C condition: the element in `register` lies at `end` of `axis` or later. On the left what depends on the
-        register, on the right one number of the thread's own: with the sum on the left ptxas kept a number for each
-        register alive around the loop (24 registers of attention with 64 wide heads, 112 bytes spilled)."""
-        threads, registers = coordinate(layout, axis, register)
-        if registers == "0":
-            return f"{self.index(layout, axis, register)} >= {end}"
-        own = [end, *(x for x in (self.places[axis].first, threads) if x != "0")]
-        return f"{registers} >= " + " - ".join(f"({x})" if " + " in x or " - " in x or "?" in x else x for x in own)
