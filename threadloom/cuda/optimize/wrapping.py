@@ -16,9 +16,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.par.ops import Int, Leaf, Type
+from threadloom.par.ops import Attrs, Int, Leaf, Type
 
 COUNTING_BITS = 32  # narrower numbers are flags and characters, of which no index is made
+BOTH = frozenset({"nsw", "nuw"})
+OF_NUMBERS = BOTH | {"nneg"}
+PROMISES = OF_NUMBERS | {"exact", "disjoint", "inbounds", "nusw", "samesign"}
 
 
 def counts(type_: Type | None) -> bool:
@@ -38,10 +41,15 @@ def widens_whole(leaf: Leaf) -> bool:
 
 def never_wraps(leaf: Leaf) -> bool:
     """Neither as a signed nor as an unsigned number."""
-    return {"nsw", "nuw"} <= set(leaf.attrs.flags)
+    return set(leaf.attrs.flags) >= BOTH
 
 
 def without_wrap(leaf: Leaf) -> Leaf:
     """`leaf`, of which that is known."""
     flags = dict.fromkeys((*leaf.attrs.flags, "nuw", "nsw"))
     return replace(leaf, attrs=replace(leaf.attrs, flags=tuple(flags)))
+
+
+def without_promises(attrs: Attrs) -> Attrs:
+    """For code that also runs where the program does not: what is promised may then be untrue."""
+    return replace(attrs, flags=tuple(flag for flag in attrs.flags if flag not in PROMISES))

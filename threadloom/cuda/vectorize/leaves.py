@@ -10,9 +10,9 @@ store, the same                                store, llvm.masked.store, llvm.ma
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from threadloom.cuda.lower.effects import Memory, is_pure
+from threadloom.cuda.optimize import wrapping
 from threadloom.cuda.vectorize.lanes import Fields, Form, LaneBuilder, Lanes, Steps, Uniform
 from threadloom.cuda.vectorize.math import FUNCTIONS, LaneMath
 from threadloom.cuda.vectorize.shapes import Shapes
@@ -44,7 +44,6 @@ _LANEWISE = frozenset(
     "smax umin umax ctpop bswap bitreverse fshl fshr sadd.sat uadd.sat ssub.sat usub.sat".split()
 )
 _LANEWISE_WITH_FLAG = frozenset({"ctlz", "cttz", "abs"})
-_PROMISES = frozenset({"nuw", "nsw", "nneg", "exact", "disjoint", "inbounds", "nusw", "samesign"})
 _DIVISIONS = frozenset({"sdiv", "udiv", "srem", "urem"})
 
 
@@ -128,13 +127,13 @@ class LeafVectorizer(LaneBuilder):
             shifted = self.editor.add(narrow, self.width, name="shifted")
             first = self.editor.sub(self.editor.cast("zext", shifted, wide), self.width, name=op.result.name)
             return Steps(first, stride, exact)
-        flags = tuple(flag for flag in op.attrs.flags if flag not in ("nuw", "nsw", "nneg"))  # lane 0 may be off
+        flags = tuple(flag for flag in op.attrs.flags if flag not in wrapping.OF_NUMBERS)  # lane 0 may be off
         first = self.editor.leaf(op.opcode, firsts, op.result.type, Attrs(flags, op.attrs.predicate), op.result.name)
         return Steps(first, stride, exact)
 
     def _may_jump(self, op: Leaf) -> bool:
         """Whether neighbouring lanes of `op` may differ by more than its stride: it extends what may have wrapped."""
-        counts = frozenset({"nsw", "nuw"}).intersection(*(self._counts(operand) for operand in op.operands))
+        counts = wrapping.BOTH.intersection(*(self._counts(operand) for operand in op.operands))
         match op.opcode:
             case "zext":
                 self._unwrapped[op.result.name] = counts if "nuw" in counts else frozenset()
@@ -153,7 +152,7 @@ class LeafVectorizer(LaneBuilder):
 
     def _counts(self, operand: Operand) -> frozenset[str]:
         if self.shapes.stride(operand) == 0 or operand == self.shapes.index:
-            return frozenset({"nsw", "nuw"})
+            return wrapping.BOTH
         return self._unwrapped.get(operand.name, frozenset()) if isinstance(operand, Value) else frozenset()
 
     def _first(self, operand: Operand) -> Operand:
@@ -440,10 +439,7 @@ def goes_one_by_one(op: Leaf, shapes: Shapes, memory: Memory) -> bool:
 
 def _unflagged(attrs: Attrs, mask: Operand | None) -> Attrs:
     """Without promises (nsw, inbounds) that hold only for lanes that are on."""
-    if mask is None:
-        return attrs
-    kept = tuple(flag for flag in attrs.flags if flag not in _PROMISES)
-    return replace(attrs, flags=kept)
+    return attrs if mask is None else wrapping.without_promises(attrs)
 
 
 def _result_types(op: Leaf) -> list[Type]:
