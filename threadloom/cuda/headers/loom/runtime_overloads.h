@@ -13,6 +13,27 @@ LOOM_API cudaHostGetDevicePointer(T** device, void* host, unsigned flags) { retu
 static inline cudaError_t cudaMallocHost(void** p, size_t bytes, unsigned flags) { return cudaHostAlloc(p, bytes, flags); }
 static inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags) { return cudaEventCreateWithFlags(event, flags); }
 
+#if defined(__CUDA__) /* what CUDA's device runtime offers without launches */
+static __device__ inline cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+static __device__ inline cudaError_t cudaPeekAtLastError(void) { return cudaSuccess; }
+static __device__ inline const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+#define LOOM_ERROR(name, value, text) case value: return text;
+#include "errors.def"
+#undef LOOM_ERROR
+  }
+  return "unrecognized error code";
+}
+static __device__ inline cudaError_t cudaMalloc(void** p, size_t bytes) {
+  *p = malloc(bytes);
+  return *p || !bytes ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+static __device__ inline cudaError_t cudaFree(void* p) {
+  free(p);
+  return cudaSuccess;
+}
+#endif
+
 /* Memory is one: prefetching and advice have nothing to do. Both the CUDA 12 and the CUDA 13 signatures are valid. */
 static inline cudaError_t cudaMemPrefetchAsync(const void* p, size_t, int, cudaStream_t = 0) { return p ? cudaSuccess : cudaErrorInvalidValue; }
 static inline cudaError_t cudaMemPrefetchAsync(const void* p, size_t, cudaMemLocation, unsigned, cudaStream_t = 0) { return p ? cudaSuccess : cudaErrorInvalidValue; }
