@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import statistics
@@ -18,7 +19,7 @@ from threadloom.machine.model import Device
 from threadloom.sched.begin_ahead import begin_ahead
 from threadloom.sched.ops import Partition
 from threadloom.sched.partition import partitions
-from threadloom.sched.reuse import key_of, recipe_from_text, remake
+from threadloom.sched.reuse import from_afar, key_of, recipe_from_text, remake
 from threadloom.sched.search import Outcome, context_of, graphs_of, plan, proved_program
 from threadloom.sched.shipped import shipped
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
@@ -87,7 +88,7 @@ def make(job: Job) -> Made:
         facts = {p.name: facts_of(p, given[p.name]) for p in job.kernel.tensors}
         made = compile_program(program, facts, dims, job.defines)
         if not job.tiles and not job.rank:
-            made = without_faults(made, outcome, dims, job.defines)
+            made = without_faults(made, job.kernel, outcome, dims, job.defines)
     except Exception as e:  # reported with the case
         return Made(None, "", f"{type(e).__name__} {str(e)[:500]}")
     program, c = made.program, made.cubin
@@ -102,10 +103,15 @@ def make(job: Job) -> Made:
     )
 
 
-def without_faults(made: CudaKernel, outcome: Outcome, dims: dict[str, int], defines: tuple[str, ...]) -> CudaKernel:
-    """What a call runs: of the best plans the first whose code has no faults."""
-    for candidate in outcome.candidates[1:MOST_TRIED] if fault_of(made) else ():
-        program = proved_program(candidate)
+def without_faults(
+    made: CudaKernel, kernel: Kernel, outcome: Outcome, dims: dict[str, int], defines: tuple[str, ...]
+) -> CudaKernel:
+    """What a call without a measured or near plan runs: of the best plans the first whose code has no faults."""
+    if not fault_of(made):
+        return made
+    lent = from_afar(kernel, dims, find_device("h200"), outcome.best.predicted_ns)
+    candidates = (proved_program(c) for c in outcome.candidates[1:MOST_TRIED])
+    for program in itertools.chain(lent, candidates):
         other = compile_program(program, made.facts, dims, defines) if program is not None else None
         if other is not None and not fault_of(other):
             return other

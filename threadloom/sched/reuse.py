@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
@@ -26,6 +29,7 @@ from threadloom.tile.ops import AxisKind, Kernel
 
 BUCKET = 2.0  # greatest ratio of a dimension between two shapes of a bucket
 COUNTING_BUCKET = 8.0  # of one that no tile has a part of
+MOST_FROM_AFAR = 3  # plans of shapes that are not near
 WORSE = 1.1  # how much slower than the model's own plan a borrowed one may be predicted
 
 
@@ -93,6 +97,22 @@ def _bucket(
         if all(ratio <= limits[d] for d, ratio in ratios.items()):
             near.append((sum(ratios.values()), stored.shape, stored))
     return [stored for _, _, stored in sorted(near, key=lambda n: n[:2])]
+
+
+def from_afar(kernel: Kernel, dims: dict[str, int], device: Device, own_ns: float) -> Iterator[SProgram]:
+    """Plans that were measured for shapes that are not near, nearest first, which the model does not think much less of
+    than of its own, of `own_ns`. They come before its second choice, where the code of its first has faults: narrow
+    heads of any length then get tiles that were fast for some (0.93 of the best peer; the second choice had 0.87)."""
+    key, limits = key_of(kernel, dims, device), _limits(kernel, dims)
+    store = _open()
+    with store or nullcontext():
+        for source in (store, shipped(key.device)):
+            near = {stored.shape for stored in _bucket(source, key, limits, dims)}
+            far = [s for s in _bucket(source, key, dict.fromkeys(dims, math.inf), dims) if s.shape not in near]
+            for stored in far[:MOST_FROM_AFAR]:
+                program = _remade(kernel, dims, device, stored)
+                if program is not None and program.predicted_ns <= own_ns * WORSE:
+                    yield replace(program, decisions=(*program.decisions, ("borrowed_from", stored.shape)))
 
 
 def _remade(kernel: Kernel, dims: dict[str, int], device: Device, stored: StoredPlan) -> SProgram | None:

@@ -65,6 +65,15 @@ def test_lent_to_a_near_shape(ship, monkeypatch):
     assert found.origin is Origin.BORROWED and found.measured_ns == 0.0
 
 
+def test_plans_of_far_shapes_come_before_the_models_second_choice(ship):
+    ship()
+    far = {**DIMS, "M": 32 * DIMS["M"]}
+    assert list(reuse.from_afar(KERNEL, DIMS, H200, 1e9)) == []  # its own shape, and near ones, are looked at before
+    (found,) = reuse.from_afar(KERNEL, far, H200, 1e9)
+    assert found.partition.tiles == TILES and ("borrowed_from", shape_text(DIMS)) in found.decisions
+    assert list(reuse.from_afar(KERNEL, far, H200, found.predicted_ns / 2)) == []  # the model thinks much less of it
+
+
 @pytest.mark.slow
 def test_batches_and_heads_may_differ_more_than_what_tiles_cut():
     """Attention of 64 wide heads has 0.97 of the best peer's rate by its shipped plan, 0.86 by the model's own."""
