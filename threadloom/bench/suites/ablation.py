@@ -27,9 +27,9 @@ from threadloom.bench.suites.rodinia_pairs import Pair
 from threadloom.errors import ThreadloomError
 
 if TYPE_CHECKING:
+    from threadloom.cuda.compile_unit import DeviceUnit
     from threadloom.cuda.front import FrontIr
     from threadloom.cuda.host_stubs import Stub
-    from threadloom.cuda.launch_effects import PointerEffect
     from threadloom.cuda.nvcc_options import NvccPlan
     from threadloom.cuda.raise_cfg_to_par import Raised
 
@@ -150,37 +150,34 @@ def idle_passes(sources: Sources) -> set[str]:
     return names - changed
 
 
-def fingerprint(sources: Sources, without: tuple[str, ...]) -> str:
+def lowered(sources: Sources, without: tuple[str, ...]) -> dict[str, DeviceUnit]:
+    """The CUDA sources of a variant."""
+    from threadloom.cuda import compile_unit
+
+    found = sources.units.items()
+    return {path: compile_unit.lower_unit(raised, stubs, without=without) for path, (_, raised, stubs) in found}
+
+
+def fingerprint(units: Mapping[str, DeviceUnit], without: tuple[str, ...]) -> str:
     """A digest of a variant's kernels, as lowered, and of whether their launches may wait in batches."""
     from threadloom.cuda import launch_effects
-    from threadloom.cuda.lower import pipeline
     from threadloom.par.text import print_module
 
     digest = hashlib.sha256()
-    for _, raised, stubs in sources.units.values():
-        module = pipeline.lower(raised.module, without=without).module
-        kernels = {function.name: function for function in raised.module.functions}
-        found = [launch_effects.launch_effects(kernels[s.kernel], raised.module, module, s) for s in stubs]
-        effects = [one for one in found if not isinstance(one, str)]
-        text = _LAUNCH_FACT.sub("", print_module(module, False))
-        digest.update((text + _batched(effects, without)).encode())
+    for unit in units.values():
+        batched = {} if launch_effects.NAME in without else unit.effects
+        text = _LAUNCH_FACT.sub("", print_module(unit.lowered, False))
+        digest.update((text + str(sorted(batched.items()))).encode())
     return digest.hexdigest()[:16]
-
-
-def _batched(effects: list[tuple[PointerEffect, ...]], without: tuple[str, ...]) -> str:
-    """What the kernels' table of effects has, where launches wait in batches."""
-    from threadloom.cuda import launch_effects, own_elements
-
-    if launch_effects.NAME in without or not effects:
-        return ""
-    return str([launch_effects.without_own(one) for one in effects] if own_elements.NAME in without else effects)
 
 
 _LAUNCH_FACT = re.compile(r'"loom\.launched"="[^"]*" ')  # changes nothing by itself
 
 
-def build_variant(sources: Sources, without: tuple[str, ...], program: Path) -> str:
-    """Build into `program`, as `loom-nvcc --without=` does, from sources that are read; why that failed, or ""."""
+def build_variant(
+    sources: Sources, units: Mapping[str, DeviceUnit], without: tuple[str, ...], program: Path
+) -> str:
+    """Build `units` into `program`, as `loom-nvcc --without=` does; why that failed, or ""."""
     from threadloom.cuda import build as cuda_build
     from threadloom.cuda import compile_unit
 
@@ -191,9 +188,7 @@ def build_variant(sources: Sources, without: tuple[str, ...], program: Path) -> 
         try:
             for number, (path, _) in enumerate(plan.inputs):
                 if path in sources.units:
-                    ir, raised, stubs = sources.units[path]
-                    unit = compile_unit.lower_unit(raised, stubs, without=without)
-                    module = compile_unit.link_unit(ir, unit, options, compile_unit.no_dump)
+                    module = compile_unit.link_unit(sources.units[path][0], units[path], options)
                     target = Path(scratch) / f"{number}.o"
                     target.write_bytes(compile_unit.emit_object(module, options))
                     objects.append(str(target))
@@ -219,12 +214,16 @@ def build(pair: Pair, folder: Path, without: tuple[str, ...], program: Path) -> 
 
 def distinct(ablation: Ablation) -> list[Variant]:
     """One variant for each program, in the order in which they tell most: all and none, all but one, one alone."""
-    ranks = {ALL: 0, NONE: 1}
-    order = sorted(ablation.variants.values(), key=lambda one: ranks.get(one.name, 2 if "without" in one.name else 3))
     first: dict[str, Variant] = {}
-    for variant in order:
-        first.setdefault(variant.digest, variant)
+    for name in in_order(ablation.variants):
+        first.setdefault(ablation.variants[name].digest, ablation.variants[name])
     return list(first.values())
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Variants, what tells most first."""
+    ranks = {ALL: 0, NONE: 1}
+    return sorted(names, key=lambda name: ranks.get(name, 2 if "without" in name else 3))
 
 
 def time_variant(ablation: Ablation, variant: Variant, scratch: Path, variables: Mapping[str, str],

@@ -1,8 +1,8 @@
 """An ablation's programs, built by several processes at once.
 
-For each program: read its sources (a task), take the digest of each variant (tasks of a few), and build each distinct
-one (a task). What is done is written to `builds.json` in the program's folder at once, so that another call with the
-same folder goes on where time ran out.
+For each program: read its sources (a task), then lower each variant, take its digest, and build it if no other has that
+digest (a task each). What is done is written to `builds.json` in the program's folder at once, so that another call
+with the same folder goes on where time ran out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from threadloom.whole_file import write_whole
 
 _RECORD = "builds.json"
 _SOURCES = "sources.pickle"
-_DIGESTS_EACH = 5  # of a task
 
 
 @dataclass(slots=True)
@@ -45,6 +44,8 @@ class Program:
         same = known.get("passes") == list(self.passes)
         fresh = {"commit": version(), "passes": list(self.passes), "digests": {}, "causes": {}}
         self.record = known if same else fresh
+        for claim in self.folder.glob("claim.*"):  # of a call that ended before the program was there
+            claim.unlink()
 
     def save(self) -> None:
         write_whole(self.folder / _RECORD, json.dumps(self.record))
@@ -64,10 +65,10 @@ class Program:
 
     def result(self) -> Ablation:
         """The variants that can be timed or are known to fail."""
-        missing = set(self.unbuilt())
-        known = {name: digest for name, digest in self.record["digests"].items() if digest not in missing}
-        causes = self.record["causes"]
-        variants = {name: Variant(name, digest, [], causes.get(name, "")) for name, digest in known.items()}
+        missing, digests = set(self.unbuilt()), self.record["digests"]
+        causes = {digests[name]: cause for name, cause in self.record["causes"].items()}
+        known = {name: digest for name, digest in digests.items() if digest not in missing}
+        variants = {name: Variant(name, digest, [], causes.get(digest, "")) for name, digest in known.items()}
         return Ablation(self.pair, variants, self.record["commit"])
 
 
@@ -79,7 +80,9 @@ def build_all(pairs: Sequence[Pair], checkout: Path, scratch: Path, passes: tupl
         work = _Work(pool, until)
         for program in programs:
             program.load()
-            if program.unknown() or program.unbuilt():
+            if program.record.get("idle") is not None and (program.folder / _SOURCES).exists():
+                work.add_variants(program)
+            elif program.unknown() or program.unbuilt():
                 work.add(_read, program, program.folder, program.pair)
         work.finish()
     left = [f"{one.pair.name}: {name}" for one in programs for name in (*one.unknown(), *one.unbuilt().values())]
@@ -92,10 +95,16 @@ class _Work:
     def __init__(self, pool: ProcessPoolExecutor, until: float):
         self.pool, self.until = pool, until
         self.running: dict[Future, tuple] = {}
-        self.started: set[tuple[str, str]] = set()  # builds
 
     def add(self, task, program: Program, *arguments) -> None:
         self.running[self.pool.submit(task, *arguments)] = (task, program, arguments)
+
+    def add_variants(self, program: Program) -> None:
+        """Those that are not there, what tells most first (ablation.distinct)."""
+        wanted = {*program.unknown(), *program.unbuilt().values()} - set(_idle_variants(program))
+        for name in ablation.in_order(switches(program.passes)):
+            if name in wanted:
+                self.add(_variant, program, program.folder, name, program.passes)
 
     def finish(self) -> None:
         while self.running:
@@ -103,43 +112,33 @@ class _Work:
             done, _ = wait(self.running, timeout=max(0.0, left), return_when=FIRST_COMPLETED)
             for future in done:
                 task, program, arguments = self.running.pop(future)
-                self._follow(task, program, arguments, future)
+                self._follow(task, program, arguments, future.result())
             if not done:
                 break
         for future in self.running:
             future.cancel()
 
-    def _follow(self, task, program: Program, arguments: tuple, future: Future) -> None:
+    def _follow(self, task, program: Program, arguments: tuple, done: dict) -> None:
+        record = program.record
         if task is _read:
-            if cause := future.result().get("cause"):
-                program.record["digests"] = dict.fromkeys(switches(program.passes), "none")
-                program.record["causes"] = dict.fromkeys(switches(program.passes), cause)
+            if cause := done.get("cause"):
+                record["digests"] = dict.fromkeys(switches(program.passes), "none")
+                record["causes"] = dict.fromkeys(switches(program.passes), cause)
             else:
-                program.record["idle"] = future.result()["idle"]
-                names = _without_idle(program)
-                for at in range(0, len(names), _DIGESTS_EACH):
-                    self.add(_digests, program, program.folder, tuple(names[at : at + _DIGESTS_EACH]), program.passes)
-        elif task is _digests:
-            program.record["digests"] |= future.result()
-            if ALL in program.record["digests"]:
-                same = dict.fromkeys(_idle_variants(program), program.record["digests"][ALL])
-                program.record["digests"] = same | program.record["digests"]
-        elif cause := future.result():
-            program.record["causes"][arguments[1]] = cause
+                record["idle"] = done["idle"]
+                self.add_variants(program)
+        else:
+            name = arguments[1]
+            record["digests"][name] = done["digest"]
+            if done["cause"]:
+                record["causes"][name] = done["cause"]
+            if ALL in record["digests"]:
+                record["digests"] = dict.fromkeys(_idle_variants(program), record["digests"][ALL]) | record["digests"]
         program.save()
-        for digest, name in program.unbuilt().items():
-            if (program.pair.name, digest) not in self.started and task is not _read:
-                self.started.add((program.pair.name, digest))
-                self.add(_build, program, program.folder, name, program.passes, digest)
 
 
 def _idle_variants(program: Program) -> list[str]:
     return [f"without {name}" for name in program.record["idle"] if f"without {name}" in switches(program.passes)]
-
-
-def _without_idle(program: Program) -> list[str]:
-    idle = set(_idle_variants(program))
-    return [name for name in program.unknown() if name not in idle] or [ALL]
 
 
 # ---------------------------------------------------------------- tasks
@@ -162,11 +161,24 @@ def _sources(folder: Path) -> Sources:
     return pickle.loads((folder / _SOURCES).read_bytes())  # our own file, of the call before or of this one
 
 
-def _digests(folder: Path, names: tuple[str, ...], passes: tuple[str, ...]) -> dict[str, str]:
-    left_out = switches(passes)
-    return {name: ablation.fingerprint(_sources(folder), left_out[name]) for name in names}
-
-
-def _build(folder: Path, name: str, passes: tuple[str, ...], digest: str) -> str:
+def _variant(folder: Path, name: str, passes: tuple[str, ...]) -> dict[str, str]:
+    """Its digest, and why it does not build; it is built by the first task that claims the digest."""
+    sources, without = _sources(folder), switches(passes)[name]
     with chdir(folder):
-        return ablation.build_variant(_sources(folder), switches(passes)[name], folder / f"program.{digest}")
+        try:
+            units = ablation.lowered(sources, without)
+        except ThreadloomError as error:
+            return {"digest": f"none.{name}", "cause": f"does not build: {str(error).splitlines()[0]}"}
+        digest, cause = ablation.fingerprint(units, without), ""
+        program = folder / f"program.{digest}"
+        if not program.exists() and _claim(folder / f"claim.{digest}"):
+            cause = ablation.build_variant(sources, units, without, program)
+    return {"digest": digest, "cause": cause}
+
+
+def _claim(place: Path) -> bool:
+    try:
+        place.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True

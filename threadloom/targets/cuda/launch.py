@@ -307,8 +307,8 @@ def _compiled(
 def _programs(
     kernel: Kernel, dims: dict[str, int], facts: dict[str, TensorFacts], machine: Device, splits: bool = True
 ):
-    """Plans, best first: the measured one, the model's, then its next candidates."""
-    from threadloom.sched.reuse import Origin, program_for
+    """Plans, best first: the measured one, the model's, such as were measured for other shapes, its next candidates."""
+    from threadloom.sched.reuse import Origin, from_afar, program_for
 
     bulk = {name: f.aligned for name, f in facts.items()}
     extents = {n: max(1, e) for n, e in dims.items()}
@@ -322,6 +322,10 @@ def _programs(
         bulk |= dict.fromkeys(unaligned, False)
         outcome = plan(kernel, extents, machine, strides_ok=bulk, splits=splits)
     yield outcome.best
+    if all(bulk.values()):
+        for program in from_afar(kernel, extents, machine, outcome.best.predicted_ns):
+            if (splits or program.combine is None) and not unaligned_copies(program, facts, extents):
+                yield program
     further = _further(kernel, extents, machine, bulk, outcome.candidates)
     for candidate in itertools.chain(outcome.candidates[1:], further):
         program = proved_program(candidate)
