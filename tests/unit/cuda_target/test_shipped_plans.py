@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from threadloom.sched import reuse, shipped
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.reuse import Origin, Recipe, choose, key_of, recipe_text
 from threadloom.store import Store, StoredPlan, shape_text
+from threadloom.targets.cuda import launch
 from threadloom.targets.cuda.compile import compile_program
 from threadloom.targets.cuda.time_plan import packed_facts
 
@@ -72,6 +74,16 @@ def test_plans_of_far_shapes_come_before_the_models_second_choice(ship):
     (found,) = reuse.from_afar(KERNEL, far, H200, 1e9)
     assert found.partition.tiles == TILES and ("borrowed_from", shape_text(DIMS)) in found.decisions
     assert list(reuse.from_afar(KERNEL, far, H200, found.predicted_ns / 2)) == []  # the model thinks much less of it
+
+
+@pytest.mark.slow
+def test_a_call_tries_them_in_that_order(ship, monkeypatch):
+    ship()
+    monkeypatch.setattr(reuse, "WORSE", 100.0)
+    far = {**DIMS, "M": 32 * DIMS["M"]}
+    own, lent, *_ = itertools.islice(launch._programs(KERNEL, far, packed_facts(KERNEL, far), H200), 3)
+    assert own.partition.tiles != TILES and not any(key == "borrowed_from" for key, _ in own.decisions)
+    assert lent.partition.tiles == TILES
 
 
 @pytest.mark.slow
