@@ -101,7 +101,7 @@ class _Work:
 
     def add_variants(self, program: Program) -> None:
         """Those that are not there, what tells most first (ablation.distinct)."""
-        wanted = {*program.unknown(), *program.unbuilt().values()} - set(_idle_variants(program))
+        wanted = set(program.unknown()) - set(_idle_variants(program)) | set(program.unbuilt().values())
         for name in ablation.in_order(switches(program.passes)):
             if name in wanted:
                 self.add(_variant, program, program.folder, name, program.passes)
