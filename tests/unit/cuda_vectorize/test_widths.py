@@ -65,3 +65,31 @@ def test_a_large_program_has_its_usual_launches_vectorised_first() -> None:
     changed = VectorizeThreads(worth_it=1e9, most_ops_of_module=size).apply(module)
     vectors = {one.name: "x float>" in print_module(Module((one,))) for one in changed.functions if one.body}
     assert vectors == {"k.general": False, "k.apart": True}
+
+
+GRID_STRIDE = """
+define void @k(ptr noalias %x, i64 %n, i64 %step) {
+  parallel blocks (%b) = (i32 0) to (i32 4) {
+    parallel threads (%t) = (i32 0) to (i32 256) {
+      %first = zext i32 %t to i64
+      %end = while (%k = i64 %first) {
+        %more = icmp ult i64 %k, %n
+        condition i1 %more, i64 %k
+      } do (%k.in) {
+        %high = lshr i64 %k.in, 20
+        %v = trunc i64 %high to i8
+        %p = getelementptr i8, ptr %x, i64 %k.in
+        store i8 %v, ptr %p
+        %next = add i64 %k.in, %step
+        yield i64 %next
+      }
+    }
+  }
+  return
+}
+"""
+
+
+def test_bytes_that_threads_reach_side_by_side_in_a_loop_are_vectors() -> None:
+    """A thread alone would walk down a column of memory, a cache line for each byte."""
+    assert "x i64>" in print_module(VectorizeThreads().apply(parse(GRID_STRIDE)))

@@ -20,6 +20,7 @@ _TRIPS = 8.0
 _GATHER = 1.1  # per lane
 _MASKED_BYTE = 2.0  # per lane, by a branch
 _ASKED = 5.0  # whether lanes are neighbours, before the load that they then share
+_COLUMN = 3.0  # per lane: memory walked down its columns
 _ONE_BY_ONE = 3.0  # per lane: take out, call, put in
 _CALL, _VECTOR_CALL = 20.0, 50.0  # a mathematical function: of the C library, and in vectors of f64
 _STRAGGLERS = 1.6  # lanes that have left go along
@@ -34,20 +35,24 @@ class Cost:
         return Cost(self.scalar + other.scalar, self.vector + other.vector)
 
 
-def estimate(ops: Iterable[Op], shapes: Shapes, width: int, one_by_one, masked: bool = False) -> Cost:
+def estimate(
+    ops: Iterable[Op], shapes: Shapes, width: int, one_by_one, masked: bool = False, looped: bool = False
+) -> Cost:
     """For `width` threads; `one_by_one(leaf)` says which leaves vectors cannot do. `masked`: under a test that lanes
-    answer differently."""
+    answer differently. `looped`: in a loop of each thread's own."""
     total = Cost(0.0, 0.0)
     for op in ops:
         if isinstance(op, Leaf):
-            total += _leaf(op, shapes, width, one_by_one, masked)
+            cost = _leaf(op, shapes, width, one_by_one, masked)
+            total += cost + Cost(_COLUMN * width, 0.0) if looped and _is_row(op, shapes) else cost
             continue
         differs = (isinstance(op, If) and not shapes.uniform(op.cond)) or (
             isinstance(op, For | While) and shapes.is_masked(op)
         )
         inside = Cost(0.0, 0.0)
         for region in regions(op):
-            inside += estimate(region.ops, shapes, width, one_by_one, masked or differs)
+            loop = looped or isinstance(op, For | While)
+            inside += estimate(region.ops, shapes, width, one_by_one, masked or differs, loop)
         if isinstance(op, For | While):
             waste = _STRAGGLERS if shapes.is_masked(op) else 1.0
             inside = Cost(inside.scalar * _TRIPS, inside.vector * _TRIPS * waste)
@@ -78,6 +83,14 @@ def _leaf(op: Leaf, shapes: Shapes, width: int, one_by_one, masked: bool) -> Cos
     if op.opcode == "call" and op.attrs.callee in FUNCTIONS:
         return Cost(_CALL * width, _VECTOR_CALL)
     return Cost(width, _registers(value) * (1.5 if op.opcode in ("fdiv", "sdiv", "udiv", "srem", "urem") else 1.0))
+
+
+def _is_row(op: Leaf, shapes: Shapes) -> bool:
+    """Lanes reach neighbours in memory: a thread alone in its loop touches another cache line each time."""
+    if op.opcode not in ("load", "store"):
+        return False
+    pointer, value = (op.operands[1], op.operands[0]) if op.opcode == "store" else (op.operands[0], op.result)
+    return shapes.stride(pointer) == size_bytes(value.type)
 
 
 def masks_bytes() -> bool:
