@@ -113,46 +113,57 @@ def _fed_by_threads(
     graph: TaskGraph, units: dict[str, Unit], roles: tuple[Role, ...], device: Device
 ) -> tuple[Role, ...]:
     """Give the producer's threads the loads into products that the copy engine cannot do, and what only these need
-    (indices of a gather); `units` is changed. Threads that compute addresses need more registers than one that feeds a
-    copy engine."""
-    producer = (roles[0].name,)
+    (indices of a gather); `units` is changed."""
     if all(units[t.name].seu.is_async for t in graph.tasks if t.kind in LOADS):
         return roles
-    readers = {t.name: [r for r in graph.tasks if set(r.reads) & set(t.writes)] for t in graph.tasks}
-    mine = {t.name for t in graph.tasks if t.kind in LOADS and not units[t.name].seu.is_async and any(
-        r.kind is Kind.DOT for r in readers[t.name])}  # fmt: skip
-    known = worker_scalars(graph)
-    for t in graph.tasks:
-        if t.name in mine and known & {*t.reads}:
-            raise CompileError(
-                NO_UNIT,
-                f"no unit of {device.name} can run {t.name}",
-                why="where it loads is computed of tiles, which the threads that fill operands of products do not have",
-                try_="read it from a tensor, or compute it in a kernel of its own",
-                loc=t.loc,
-            )
-    gathers = set(mine)
-    grew = True
-    while grew:
-        grew = False
-        for t in graph.tasks:
-            fits = t.kind in (*LOADS, Kind.VECTOR) and t.name not in gathers and readers[t.name]
-            if fits and all(r.name in gathers for r in readers[t.name]):
-                gathers.add(t.name)
-                grew = True
-    lsu = next((u for u in device.seus if Method.LOAD_STORE in u.methods), None)
-    for name in gathers:
-        unit = units[name]
-        if unit.seu.is_async and lsu is not None:
-            unit = Unit(lsu, Method.LOAD_STORE, producer, split=False)
-        units[name] = Unit(unit.seu, unit.method, producer, split=False)
-    if not gathers:
+    mine = _of_producer(graph, units, device)
+    if not mine:
         return roles
-    wide, total = int(device.fact("wide_producer_regs", 0)), int(device.fact("registers_per_thread_row", 512))
-    left = (total - sum(r.registers for r in roles[1:])) // 8 * 8
-    wide = max(wide, min(left, int(device.fact("most_producer_regs", 0))))
-    share = (total - wide) // max(1, len(roles) - 1) // 8 * 8
-    return (replace(roles[0], registers=wide), *(replace(r, registers=min(r.registers, share)) for r in roles[1:]))
+    lsu = next((u for u in device.seus if Method.LOAD_STORE in u.methods), None)
+    for name in mine:
+        seu, method = units[name].seu, units[name].method
+        if seu.is_async and lsu is not None:
+            seu, method = lsu, Method.LOAD_STORE
+        units[name] = Unit(seu, method, (roles[0].name,), split=False)
+    return _with_wide_producer(roles, device)
+
+
+def _of_producer(graph: TaskGraph, units: dict[str, Unit], device: Device) -> set[str]:
+    """Loads into products by threads, then, again and again, the loads and vector tasks that only such ones read."""
+    readers = {t.name: [r for r in graph.tasks if set(r.reads) & set(t.writes)] for t in graph.tasks}
+    known = worker_scalars(graph)
+    found: set[str] = set()
+    for t in graph.tasks:
+        if t.kind in LOADS and not units[t.name].seu.is_async and any(r.kind is Kind.DOT for r in readers[t.name]):
+            if known & {*t.reads}:
+                raise CompileError(
+                    NO_UNIT,
+                    f"no unit of {device.name} can run {t.name}",
+                    why="where it loads is computed of tiles, which the threads that fill operands of products do not "
+                    "have",
+                    try_="read it from a tensor, or compute it in a kernel of its own",
+                    loc=t.loc,
+                )
+            found.add(t.name)
+    while True:
+        more = {
+            t.name
+            for t in graph.tasks
+            if t.kind in (*LOADS, Kind.VECTOR) and readers[t.name] and {r.name for r in readers[t.name]} <= found
+        }
+        if more <= found:
+            return found
+        found |= more
+
+
+def _with_wide_producer(roles: tuple[Role, ...], device: Device) -> tuple[Role, ...]:
+    """Threads that compute addresses need more registers than one that feeds a copy engine; workers give them."""
+    producer, *workers = roles
+    total = int(device.fact("registers_per_thread_row", 512))
+    left = (total - sum(r.registers for r in workers)) // 8 * 8
+    wide = max(int(device.fact("wide_producer_regs", 0)), min(left, int(device.fact("most_producer_regs", 0))))
+    share = (total - wide) // max(1, len(workers)) // 8 * 8
+    return (replace(producer, registers=wide), *(replace(r, registers=min(r.registers, share)) for r in workers))
 
 
 def copy_engine(device: Device) -> SEU | None:
