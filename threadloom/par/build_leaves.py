@@ -48,7 +48,7 @@ class Declares(Protocol):
 
 # address arithmetic and masks
 REUSED = frozenset("add sub mul udiv urem and or xor shl lshr ashr icmp getelementptr insertelement shufflevector "
-                   "trunc zext sext ptrtoint".split())  # fmt: skip
+                   "trunc zext sext ptrtoint bitcast".split())  # fmt: skip
 REUSED_CALLS = frozenset("smin smax umin umax".split())
 
 

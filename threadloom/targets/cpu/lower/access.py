@@ -16,6 +16,7 @@ from threadloom.targets.cpu.lower.context import Point, TensorArguments
 from threadloom.targets.cpu.lower.dtypes import memory_type, narrow, widen
 from threadloom.targets.cpu.lower.elementwise import Register, Series, compare_series, materialized
 from threadloom.targets.cpu.lower.evaluate import Evaluator
+from threadloom.targets.cpu.lower.masked_loads import masked_load
 from threadloom.targets.cpu.lower.nibbles import load_nibbles, store_nibbles
 from threadloom.targets.cpu.lower.vectors import both, gather, lane_numbers, scatter
 from threadloom.targets.cpu.operands import in_bounds
@@ -207,7 +208,7 @@ class TensorAccess:
         b = self.c.b
         type_ = Vector(count, self.element)
         if lanes.contiguous:
-            return b.load(type_, pointer) if mask is None else b.masked_load(type_, pointer, mask)
+            return b.load(type_, pointer) if mask is None else masked_load(self.c, type_, pointer, mask)
         return gather(b, type_, self.pointers(pointer, lanes, count), mask, b.const(type_, 0))
 
     def pointers(self, pointer: Operand, lanes: Lanes, count: int) -> Operand:

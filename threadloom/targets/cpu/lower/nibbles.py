@@ -20,6 +20,7 @@ from threadloom.par.constants import int_value
 from threadloom.par.ops import I8, I16, I64, Operand, Vector
 from threadloom.targets.cpu.lower.context import Point
 from threadloom.targets.cpu.lower.elementwise import Register, materialized
+from threadloom.targets.cpu.lower.masked_loads import masked_load
 from threadloom.targets.cpu.lower.vectors import both, gather, lane_numbers
 from threadloom.targets.cpu.schedule import narrowed_axes
 from threadloom.tile.ops import AxisKind
@@ -152,7 +153,7 @@ def _unpacked(access: TensorAccess, first: Operand, mask: Operand | None, lanes:
     if mask is None:
         bytes_: Operand = b.load(type_, pointer)
     else:
-        bytes_ = b.masked_load(type_, pointer, b.shuffle(mask, None, range(0, lanes, 2)))
+        bytes_ = masked_load(access.c, type_, pointer, b.shuffle(mask, None, range(0, lanes, 2)))
     wide = b.cast("zext", bytes_, Vector(half, I16))
     high = b.shl(b.lshr(wide, b.const(wide.type, 4)), b.const(wide.type, 8))
     both_halves = b.or_(b.and_(wide, b.const(wide.type, 15)), high)
