@@ -33,13 +33,14 @@ _SLOW = f"call ptr @{CHECK_ACCESS}(ptr %block, i32 %thread, i64 %position, ptr %
 
 def name(kind: str, bytes_: int) -> str:
     """kind: read, write: of a known object; find-read, find-write: of any; bounds: of an object nobody writes;
-    disjoint-read, disjoint-write: of a disjoint array, if the launch is as the proof wants it."""
+    disjoint-read, disjoint-write: of a disjoint array, if the launch is as the proof wants it (else %proved,
+    its extent for that, is 0); seldom-read, seldom-write: as read and write, not worth a place in the loop."""
     return f"__loom_check_{kind.replace('-', '_')}_{bytes_}"
 
 
 def definitions(names: set[str]) -> tuple[Function, ...]:
     """Those functions, for a module that calls them, and the declarations that they need."""
-    names = names | {one.replace("disjoint_", "") for one in names}  # those fall back on the general ones
+    names = names | {one.replace("disjoint_", "seldom_") for one in names}  # what those fall back on
     texts = [_text(kind, bytes_) for kind in _BODIES for bytes_ in SIZES if name(kind, bytes_) in names]
     texts += [_PASSED] * (CHECK_PASSED in names) + [_PRIVATE] * (CHECK_PRIVATE in names)
     return parse("\n".join((_DECLARATIONS, *texts)), "inline_calls.par").functions
@@ -47,18 +48,19 @@ def definitions(names: set[str]) -> tuple[Function, ...]:
 
 def _text(kind: str, bytes_: int) -> str:
     extra = ", ptr %shadows" if kind.startswith("find") else _OBJECT + ", i1 %watch" * (kind == "bounds")
-    extra += ", i1 %proved, i64 %start" * kind.startswith("disjoint")
-    head = f"define ptr @{name(kind, bytes_)}({_ARGUMENTS}{extra}) alwaysinline nounwind"
+    extra += ", i64 %proved, i64 %start" * kind.startswith("disjoint")
+    inlined = "noinline cold" if kind.startswith("seldom") else "alwaysinline"
+    head = f"define ptr @{name(kind, bytes_)}({_ARGUMENTS}{extra}) {inlined} nounwind"
     return f"{head} {{\n{_BODIES[kind](bytes_)}\n}}"
 
 
-def _inside(bytes_: int) -> str:
+def _inside(bytes_: int, extent: str = "%extent") -> str:
     """%offset from the object's base, and %inside: whether all of the access lies in the object."""
     return f"""  %to = ptrtoint ptr %address to i64
   %from = ptrtoint ptr %base to i64
   %offset = sub i64 %to, %from
-  %fits = icmp uge i64 %extent, {bytes_}
-  %less = sub i64 %extent, {bytes_ - 1}
+  %fits = icmp uge i64 {extent}, {bytes_}
+  %less = sub i64 {extent}, {bytes_ - 1}
   %limit = select i1 %fits, i64 %less, i64 0
   %inside = icmp ult i64 %offset, %limit"""
 
@@ -148,10 +150,10 @@ def _find(writes: bool) -> Callable[[int], str]:
 
 
 def _disjoint(writes: bool) -> Callable[[int], str]:
-    general = "write" if writes else "read"
+    general = "seldom-write" if writes else "seldom-read"
 
     def body(bytes_: int) -> str:
-        lines = ["    %done.0 = or i1 %proved, false"]
+        lines = ["    %done.0 = icmp eq i1 true, true"]
         for cell in range(_WORDS[bytes_]):
             lines.append(f"""    %place.{cell} = add i64 %at, {cell * 8}
     %p.{cell} = getelementptr i8, ptr %quick, i64 %place.{cell}""")
@@ -161,9 +163,8 @@ def _disjoint(writes: bool) -> Callable[[int], str]:
                 lines.append(f"""    %q.{cell} = load i64, ptr %p.{cell}, align 8
     %ok.{cell} = icmp eq i64 %q.{cell}, %start
     %done.{cell + 1} = and i1 %ok.{cell}, %done.{cell}""")
-        return f"""{_inside(bytes_)}
-  %look = and i1 %inside, %proved
-  %known = if i1 %look {{
+        return f"""{_inside(bytes_, "%proved")}
+  %known = if i1 %inside {{
     %at = shl i64 %offset, 1
 {chr(10).join(lines)}
     yield i1 %done.{0 if writes else _WORDS[bytes_]}
@@ -183,6 +184,8 @@ _BODIES = {
     "bounds": _bounds,
     "disjoint-read": _disjoint(False),
     "disjoint-write": _disjoint(True),
+    "seldom-read": _access(False),
+    "seldom-write": _access(True),
 }
 
 _DECLARATIONS = f"""declare ptr @{CHECK_ACCESS}(ptr, i32, i64, ptr, ptr) cold nounwind

@@ -16,6 +16,7 @@ from threadloom.cuda.lower.runtime_calls import (
     CHECK_BASE,
     CHECK_EXTENT,
     CHECK_OBJECT,
+    CHECK_PROVED,
     CHECK_QUICK,
     CHECK_QUICK_BYTES,
     CHECK_SHADOWS,
@@ -94,8 +95,17 @@ class Objects:
         if kind == "read" and root is not None and self._only_read(root):
             return inline_calls.name("bounds", bytes_), [*facts, self._fact(CHECK_WATCH, number, I1)]
         if root in self._disjoint.roots:
-            return inline_calls.name(f"disjoint-{kind}", bytes_), [*facts, self._proved, self._start]
+            return inline_calls.name(f"disjoint-{kind}", bytes_), [*facts, self._proved_extent(number), self._start]
         return inline_calls.name(kind, bytes_), facts
+
+    def _proved_extent(self, number: int) -> Operand:
+        """The runtime's word for it, so that LLVM does not make two tests of it in each loop."""
+        if (CHECK_PROVED, number) not in self._facts:
+            with self.editor.collect() as ops:
+                operands = [self._block, Const(I32, str(number)), self.editor.cast("zext", self._proved, I32)]
+                self._facts[CHECK_PROVED, number] = self.editor.call(CHECK_PROVED, operands, I64, name="check.proved")
+            self.bounds.extend(ops)
+        return self._facts[CHECK_PROVED, number]
 
     def _only_read(self, root: Root) -> bool:
         """Nothing in this kernel writes to it under this name, or to memory of unknown place."""

@@ -13,7 +13,7 @@ WAITING = "__loom_waiting"
 
 # What instrumented kernels call (threadloom/cuda/check/instrument.py, runtime/check.cpp)
 CHECK_LAUNCH, CHECK_BLOCK, CHECK_START = "__loom_check_launch", "__loom_check_block", "__loom_check_start"
-CHECK_OBJECT, CHECK_WATCH = "__loom_check_object", "__loom_check_watch"
+CHECK_OBJECT, CHECK_WATCH, CHECK_PROVED = "__loom_check_object", "__loom_check_watch", "__loom_check_proved"
 CHECK_BASE, CHECK_EXTENT, CHECK_SHADOWS = "__loom_check_base", "__loom_check_extent", "__loom_check_shadows"
 CHECK_QUICK, CHECK_QUICK_BYTES = "__loom_check_quick", "__loom_check_quick_bytes"
 CHECK_ACCESS, CHECK_OUTSIDE, CHECK_FRESH = "__loom_check_access", "__loom_check_outside", "__loom_check_fresh"
@@ -22,7 +22,7 @@ CHECK_FENCE, CHECK_GRID = "__loom_check_fence", "__loom_check_grid"
 CHECK_CALLS = (
     CHECK_LAUNCH, CHECK_BLOCK, CHECK_START, CHECK_OBJECT, CHECK_WATCH, CHECK_BASE, CHECK_EXTENT, CHECK_SHADOWS,
     CHECK_QUICK, CHECK_QUICK_BYTES, CHECK_ACCESS, CHECK_OUTSIDE, CHECK_FRESH, CHECK_FENCE, CHECK_GRID,
-    CHECK_COPY, CHECK_COPY_PRIVATE,
+    CHECK_COPY, CHECK_COPY_PRIVATE, CHECK_PROVED,
 )  # fmt: skip
 CHECK_PASSED, CHECK_PRIVATE = "__loom_check_passed", "__loom_check_private"  # defined in check/inline_calls.py
 
