@@ -16,6 +16,7 @@ import pytest
 
 from threadloom.cuda.lower.pipeline import PASSES
 from threadloom.cuda.lower.split import Split
+from threadloom.cuda.lower.wrap_shared import WrapShared
 from threadloom.cuda.optimize.pipeline import PASSES as OPTIMIZATIONS
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
 from threadloom.par.ops import Level
@@ -24,7 +25,7 @@ from threadloom.par.text import parse, print_module
 
 FOLDERS = ("cuda_lower", "cuda_optimize", "cuda_vectorize")
 FILES = sorted(path for folder in FOLDERS for path in (Path(__file__).parent / folder).glob("*.par"))
-BY_NAME = {step.name: step for step in (*OPTIMIZATIONS, *PASSES)}
+BY_NAME = {step.name: step for step in (WrapShared(), *OPTIMIZATIONS, *PASSES)}
 BY_NAME["split-threads-without-cut"] = Split(Level.THREADS, minimum=False)
 BY_NAME["vectorize-threads-4"] = VectorizeThreads(width=4, worth_it=1e9)  # the same on every machine
 

@@ -23,6 +23,7 @@ from threadloom.cuda.lower.split_warps import SplitWarps
 from threadloom.cuda.lower.volatile_sync import VolatileSync
 from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.cuda.lower.watch_waits import WatchWaits
+from threadloom.cuda.lower.wrap_shared import WrapShared
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.optimize.align_shares import AlignShares
 from threadloom.cuda.optimize.collapse import Collapse
@@ -105,7 +106,7 @@ def lower(
 
     # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
     first = (Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
-    steps = (*first, *PASSES)
+    steps = (WrapShared(), *first, *PASSES)  # what addresses mean comes before all that looks at them
     instead = {SerializeInner().name: ForkInner()}
     steps = tuple(instead.get(one.name) if one.name in without else one for one in steps)
     steps = tuple(one for one in steps if one is not None)
