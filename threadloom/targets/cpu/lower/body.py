@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from threadloom.errors import InternalError
 from threadloom.par.constants import const
 from threadloom.par.ops import Operand
+from threadloom.targets.cpu.fuse import placed
 from threadloom.targets.cpu.lower.context import Context, Range, Trip
 from threadloom.targets.cpu.lower.dot import ProductEmitter
 from threadloom.targets.cpu.lower.dtypes import register_type
 from threadloom.targets.cpu.lower.matrix import MatrixEmitter, pack_for_matrix
-from threadloom.targets.cpu.lower.nest import NestEmitter
+from threadloom.targets.cpu.lower.nest import NestEmitter, is_dear
 from threadloom.targets.cpu.lower.pack import copy, fill, pack
 from threadloom.targets.cpu.lower.ranges import loop_range, scalar, tile_extent, tile_length
 from threadloom.targets.cpu.lower.shared import attach
@@ -45,14 +46,15 @@ def emit_body(c: Context, body: PlannedBody) -> None:
 
 
 def _loops(c: Context, step: Loops) -> None:
-    """A nest; built a second time without the conditions that hold for most tiles as a whole. One that only masks in
-    place is limited to where its condition may fail."""
+    """A nest; built a second time without the conditions that hold for most tiles as a whole, unless exponentials are
+    most of its work and code. One that only masks in place is limited to where its condition may fail."""
     if step.masks and (part := failing_part(c, step)) is not None:
         c.windows = part
         _nest(c, step, unrolls=False)
         c.windows = {}
         return
-    split = None if c.seldom else split_condition(c, step)
+    twice = not c.seldom and not any(is_dear(op) for op, _, _ in placed(step.items))
+    split = split_condition(c, step) if twice else None
     if split is None:
         _nest(c, step)
         return

@@ -171,7 +171,7 @@ class NestEmitter:
     def _masks_all(self, nest: Nest, path: Path, copies: int) -> bool:
         """Whether one masked loop of single vectors does all: a mask is little beside an exponential, and a second
         copy of it as much code again."""
-        dear = copies == 1 and path not in self.fetched and any(map(_is_dear, nest.items))
+        dear = copies == 1 and path not in self.fetched and any(map(is_dear, nest.items))
         return dear or self.c.seldom
 
     def part(
@@ -228,7 +228,7 @@ class NestEmitter:
         if not self.unrolls:
             return 1
         few_registers = self.c.target.vector_registers < 32
-        if few_registers and any(_is_dear(item) for item in nest.items):
+        if few_registers and any(is_dear(item) for item in nest.items):
             return 1  # its constants fill the registers, and one copy's chain is as long as several iterations
         heavy = len(nest.items) > 6 and few_registers
         return max(1, (INNERMOST_COPIES // 2 if heavy else INNERMOST_COPIES) // len(points))
@@ -357,7 +357,7 @@ def _merged(reduction: Reduction, row: Sequence[Accumulator], b: Builder) -> Acc
     return total
 
 
-def _is_dear(item: Item) -> bool:
+def is_dear(item: Item) -> bool:
     """exp and the like: a polynomial of its own."""
     return isinstance(item, Map) and item.fn in FUNCTIONS
 
