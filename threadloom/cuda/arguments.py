@@ -37,7 +37,6 @@ class Parameter:
     kind: str
     size_bytes: int
     text: str  # C++ type, where known
-    written: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ class Signature:
         return cls(stub.kernel, ENTRY_PREFIX + stub.kernel, text, parameters, shared, stub.most_threads)
 
     def record(self) -> list[object]:
-        parameters = [[p.kind, p.size_bytes, p.text, p.written] for p in self.parameters]
+        parameters = [[p.kind, p.size_bytes, p.text] for p in self.parameters]
         return [self.symbol, self.entry, self.text, parameters, self.static_shared_bytes, self.most_threads]
 
     @classmethod
@@ -172,10 +171,12 @@ class Signature:
         place = _array_of(arg)
         if place is None:
             raise self._misfit(index, arg, "an array in this machine's memory, an address or None")
-        address, size, dtype, contiguous = place
+        address, size, dtype, contiguous, read_only = place
         if not contiguous:
             raise self._misfit(index, arg, "a contiguous array (numpy.ascontiguousarray)")
         dtypes, written = self._room().accepted[index]
+        if read_only and written and self.parameters[index].text:  # extern "C" names tell no types
+            raise self._misfit(index, arg, "an array that may be written, or a parameter `const T *`")
         if dtypes and dtype not in dtypes:
             raise self._misfit(index, arg, f"an array of {' or '.join(dtypes)}, not of {dtype}")
         ranges.append((address, address + size, written))
@@ -210,8 +211,10 @@ class _Room:
 
 def _accepted(text: str) -> tuple[tuple[str, ...], bool]:
     """The dtypes that may stand for a pointer of this C++ type, none where any may, and whether it may be written."""
-    pointee = text.removesuffix("const").rstrip("*& ").removesuffix(" const").removeprefix("const ").strip()
-    return _DTYPES.get(pointee, ()), "const" not in text
+    pointee = text.removesuffix("const").rstrip("& ").removesuffix("*").rstrip()
+    name = pointee.removesuffix("const").removeprefix("const ").strip()
+    dtypes = ("uint64", "int64") if name.endswith("*") else _DTYPES.get(name, ())
+    return dtypes, not pointee.endswith("const")
 
 
 def _struct_code(parameter: Parameter) -> str:
@@ -264,15 +267,16 @@ def _three(value: object, most: tuple[int, int, int], what: str) -> list[int]:
     return sizes
 
 
-def _array_of(arg: object) -> tuple[int, int, str, bool] | None:
-    """Address, bytes, dtype name and contiguity of a NumPy array or a torch CPU tensor."""
+def _array_of(arg: object) -> tuple[int, int, str, bool, bool] | None:
+    """Address, bytes, dtype name, whether contiguous and whether read-only, of a NumPy array or a torch CPU tensor."""
     if (interface := getattr(arg, "__array_interface__", None)) is not None and hasattr(arg, "dtype"):
         flags = getattr(arg, "flags", None)
         contiguous = flags is None or bool(flags.c_contiguous or flags.f_contiguous)
-        return interface["data"][0], arg.nbytes, _dtype_name(arg.dtype), contiguous
+        address, read_only = interface["data"]
+        return address, arg.nbytes, _dtype_name(arg.dtype), contiguous, read_only
     if hasattr(arg, "data_ptr") and getattr(getattr(arg, "device", None), "type", "") == "cpu":
         size = arg.numel() * arg.element_size()
-        return arg.data_ptr(), size, _dtype_name(arg.dtype), arg.is_contiguous()
+        return arg.data_ptr(), size, _dtype_name(arg.dtype), arg.is_contiguous(), False
     return None
 
 
