@@ -28,6 +28,7 @@ from threadloom import env
 from threadloom.cuda.arguments import Signature
 from threadloom.cuda.identity import code_generator
 from threadloom.cuda.kernel import LAUNCHED
+from threadloom.cuda.nvcc_options import NO_INPUT
 from threadloom.errors import CompileError, slug
 
 if TYPE_CHECKING:
@@ -296,11 +297,19 @@ def _compiled(source: str | Path, options: tuple[str, ...], names: tuple[str, ..
 
 
 def _is_file(source: str | Path) -> bool:
-    return isinstance(source, Path) or ("\n" not in source and os.path.isfile(source))  # a long text is no path
+    """A path, or a line that names a file or looks like a name; a long text is no path."""
+    return isinstance(source, Path) or (
+        "\n" not in source and (source.endswith((".cu", ".cuh")) or os.path.isfile(source))
+    )
 
 
 def _content(source: str | Path) -> str:
-    return Path(source).read_text(errors="replace") if _is_file(source) else str(source)
+    if not _is_file(source):
+        return str(source)
+    try:
+        return Path(source).read_text(errors="replace")
+    except OSError as error:
+        raise CompileError(NO_INPUT, f"{source}: no such file", why=error.strerror) from None
 
 
 def _read(source: str | Path, content: str, options: tuple[str, ...], names: tuple[str, ...]) -> Sides:
