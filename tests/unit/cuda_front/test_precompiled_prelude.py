@@ -11,6 +11,7 @@ from quick import some
 
 from threadloom.cuda import front
 from threadloom.cuda.front import SourceOptions, compile_source
+from threadloom.cuda.standard_headers import standard_headers
 from threadloom.errors import CompileError
 
 pytestmark = pytest.mark.clang
@@ -138,3 +139,43 @@ def test_what_another_process_is_making_is_not_made_twice(file: str, cache: Path
     assert [("-include-pch" in call, "-emit-pch" in call) for call in calls] == [(False, False)] * 2
     for lock in held:
         lock.close()
+
+
+WITH_VECTOR = """
+#include "own.h"
+__global__ void k(int *x) { x[threadIdx.x] += 1; }
+int sum(const std::vector<int> &v) { return std::accumulate(v.begin(), v.end(), 0); }
+"""
+
+
+@pytest.mark.slow  # four precompiled headers
+def test_headers_of_the_library_are_compiled_with_it_from_the_second_time_on(tmp_path: Path, cache: Path, monkeypatch):
+    (tmp_path / "k.cu").write_text(WITH_VECTOR)
+    (tmp_path / "own.h").write_text("#include <vector>\n#include <numeric>\n")
+    file = str(tmp_path / "k.cu")
+    monkeypatch.setenv("LOOM_CACHE", "off")
+    plain = compile_source(file, SourceOptions())
+    monkeypatch.setenv("LOOM_CACHE", str(cache.parent))
+    made = []
+    for _ in range(3):
+        ir = compile_source(file, SourceOptions())
+        assert (ir.host, ir.device) == (plain.host, plain.device)
+        made.append(len(list(cache.glob("*.pch"))))
+    assert made == [2, 4, 4]
+    calls = _commands(monkeypatch)
+    compile_source(file, SourceOptions())
+    wide = {path.with_suffix("").name for path in cache.glob("*.h")}
+    assert len(calls) == 2 and all(any(name in word for word in call for name in wide) for call in calls)
+
+
+def test_which_headers_a_source_asks_for(tmp_path: Path):
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "far.h").write_text("#include <map>\n#include <cassert>\n")
+    (tmp_path / "near.h").write_text("# include  <vector>\n#include \"k.cu\"\n")
+    source = tmp_path / "k.cu"
+    source.write_text("#include \"near.h\"\n#include <far.h>\n#include <nowhere.h>\n// #include <set>\n")
+    assert standard_headers(source, [tmp_path / "include"]) == ("map", "vector")
+    assert standard_headers(source, []) == ("vector",)
+    (tmp_path / "near.h").write_text("#define _GLIBCXX_DEBUG\n#include <vector>\n")
+    assert standard_headers(source, []) == ()
+    assert standard_headers(tmp_path / "missing.cu", []) == ()
