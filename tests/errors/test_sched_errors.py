@@ -55,6 +55,27 @@ def test_unknown_policy():
     assert refused(lambda: plan(kernels.matmul.tile(T=f16), DIMS, "h100", policy="best")).slug == "unknown-policy"
 
 
+def without_fields(problem):
+    return problem.nothing
+
+
+def without_schedule(problem):
+    return [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (without_fields, "policy without_fields fails: AttributeError: 'Problem' object has no attribute 'nothing'"),
+        (without_schedule, "policy without_schedule returns a list"),
+    ],
+)
+def test_a_faulty_policy_of_the_users(policy, said):
+    error = refused(lambda: plan(kernels.matmul.tile(T=f16), DIMS, "h100", policy=policy))
+    assert error.slug == "bad-policy" and said in str(error)
+    assert error.loc.file == __file__ and policy.__code__.co_firstlineno in (error.loc.line, error.loc.line - 1)
+
+
 def test_optimal_policy_without_the_solver(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
     error = refused(lambda: plan(kernels.matmul.tile(T=f16), DIMS, "h100", policy="optimal"))

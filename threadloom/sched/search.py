@@ -45,6 +45,7 @@ from threadloom.sched.inter import moved_bytes
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.order_count import order_count
 from threadloom.sched.own_indices import own_indices
+from threadloom.sched.own_policy import own_policy
 from threadloom.sched.partition import MOST_EXTENTS, Cut, partitions
 from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
@@ -442,7 +443,7 @@ def _search(
 
 def _scheduler(policy: str | Scheduler, limit_s: float) -> Scheduler:
     if not isinstance(policy, str):
-        return policy
+        return own_policy(policy)
     if policy == "optimal":
         from threadloom.sched import optimal
 
