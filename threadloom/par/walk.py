@@ -111,11 +111,17 @@ def defined(block: Block) -> set[str]:
 
 def free_values(block: Block) -> tuple[Value, ...]:
     """Values used in `block` and below but defined outside it, in order of first use."""
-    inside, free = defined(block), {}
-    for op in walk(block):
-        for operand in op.operands if type(op) is Leaf else operands(op):
+    inside: set[str] = set()
+    free: dict[str, Value] = {}
+    for op in walk(block):  # definitions come before uses
+        leaf = type(op) is Leaf
+        for operand in op.operands if leaf else operands(op):
             if type(operand) is Value and operand.name not in inside:
                 free.setdefault(operand.name, operand)
+        if not leaf:
+            inside.update(value.name for value in (*results(op), *arguments(op)))
+        elif op.result is not None:
+            inside.add(op.result.name)
     return tuple(free.values())
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from threadloom.errors import InternalError
 from threadloom.par.constants import int_value
-from threadloom.par.ops import I64, Operand, Vector
+from threadloom.par.ops import I64, PTR, Operand, Vector
 from threadloom.targets.cpu.lower.context import Point, TensorArguments
 from threadloom.targets.cpu.lower.dtypes import memory_type, narrow, widen
 from threadloom.targets.cpu.lower.elementwise import Register, Series, compare_series, materialized
@@ -269,11 +269,23 @@ class TensorAccess:
     def _store_apart(self, value: Operand, pointer: Operand, stride: Operand, vector: Point) -> None:
         b = self.c.b
         if vector.mask is None:
-            for lane in range(vector.lanes):
-                b.store(b.extract(value, lane), b.gep(self.element, pointer, b.mul(stride, lane)))
+            b.call(self._store_function(value.type), (value, pointer, stride))
             return
         with b.loop(0, b.min(vector.rest, vector.lanes), 1, iv="lane") as loop:
             b.store(b.extract(value, loop.iv), b.gep(self.element, pointer, b.mul(stride, loop.iv)))
+
+    def _store_function(self, type_: Vector) -> str:
+        """Stores every lane, `stride` elements apart: one function for all places."""
+        name = f"store.{type_.lanes}.{self.tensor.dtype.name}"
+        if name not in self.c.micro_kernels:
+            self.c.micro_kernels.add(name)
+            params = [("value", type_), ("at", PTR), ("stride", I64)]
+            with self.c.module.function(name, params, attrs=("noinline", "nounwind")) as b:
+                value, at, stride = b.args
+                for lane in range(type_.lanes):
+                    b.store(b.extract(value, lane), b.gep(self.element, at, b.mul(stride, lane)))
+                b.ret()
+        return name
 
     def _guarded_store(self, value: Operand, pointer: Operand, condition: Operand | None) -> None:
         b = self.c.b
