@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from threadloom.cuda.ptx_flags import multiply_with_carry, selp, setp, sum_with_carry
 from threadloom.cuda.ptx_statement import TYPES, Translator
 from threadloom.par.constants import const
 from threadloom.par.ops import (
@@ -59,10 +60,13 @@ def _mov_pair(t: Translator, type_: Type, operands: list[str]) -> None:
 
 def _arithmetic(base: str) -> Handler:
     def handle(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+        if "cc" in modifiers:
+            return sum_with_carry(base, takes=False)(t, modifiers, operands)
         type_, signed = _type_of(t, modifiers)
         a, b = (t.value(operand, type_, signed) for operand in operands[1:3])
         opcode = f"f{base}" if isinstance(type_, Float) else base
         t.define(operands[0], t.emit(opcode, (a, b), type_))
+        return None
 
     return handle
 
@@ -72,6 +76,8 @@ def _mul(t: Translator, modifiers: list[str], operands: list[str]) -> None:
 
 
 def _mad(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    if "cc" in modifiers:
+        return multiply_with_carry(takes=False)(t, modifiers, operands)
     type_, signed = _type_of(t, modifiers)
     if isinstance(type_, Float):
         return _fma(t, modifiers, operands)
@@ -241,6 +247,37 @@ def _lop3(t: Translator, modifiers: list[str], operands: list[str]) -> None:
     t.define(operands[0], result)
 
 
+def _prmt(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """`prmt.b32 d, a, b, c`: each byte of d is one of a's and b's eight, or its sign alone."""
+    if modifiers != ["b32"]:
+        raise t.fail(f"prmt.{'.'.join(modifiers)}")
+    a, b, selector = (t.value(operand, I32) for operand in operands[1:4])
+    high = t.emit("shl", (t.resized(b, I64), const(I64, 32)), I64)
+    both, result = t.emit("or", (high, t.resized(a, I64)), I64), const(I32, 0)
+    for place in range(4):
+        pick = t.emit("lshr", (selector, const(I32, 4 * place)), I32)
+        index = t.emit("shl", (t.emit("and", (pick, const(I32, 7)), I32), const(I32, 3)), I32)
+        byte = t.resized(t.emit("lshr", (both, t.resized(index, I64)), I64), I8)
+        sign = t.emit("ashr", (byte, const(I8, 7)), I8)
+        signs = t.compare("ne", t.emit("and", (pick, const(I32, 8)), I32), const(I32, 0))
+        chosen = t.resized(t.select(signs, sign, byte), I32)
+        result = t.emit("or", (result, t.emit("shl", (chosen, const(I32, 8 * place)), I32)), I32)
+    t.define(operands[0], result)
+
+
+def _shf(t: Translator, modifiers: list[str], operands: list[str]) -> None:
+    """`shf.l.wrap.b32 d, a, b, c`: 32 bits of {b, a}, b above a, shifted by c; `clamp`: by 32 at most."""
+    if modifiers not in [[side, end, "b32"] for side in "lr" for end in ("wrap", "clamp")]:
+        raise t.fail(f"shf.{'.'.join(modifiers)}")
+    low, high, amount = (t.value(operand, I32) for operand in operands[1:4])
+    callee = "llvm.fshl.i32" if modifiers[0] == "l" else "llvm.fshr.i32"
+    shifted: Operand = t.call(callee, (high, low, amount), I32)  # takes the amount modulo 32
+    if modifiers[1] == "clamp":
+        far = t.compare("ugt", amount, const(I32, 31))
+        shifted = t.select(far, low if modifiers[0] == "l" else high, shifted)
+    t.define(operands[0], shifted)
+
+
 def _parts(t: Translator, registers: list[str], address: str, step_bytes: int) -> list[tuple[str, Operand]]:
     """Each register of `{a, b}` (or the only one) and the address of its element."""
     base = t.address(address)
@@ -381,6 +418,9 @@ HANDLERS: dict[str, Handler] = {
     "not": _not, "neg": _neg, "abs": _abs,
     "min": _min_max("min"), "max": _min_max("max"), "shl": _shift("shl"), "shr": _shift("lshr"),
     "bfe": _bfe, "bfi": _bfi, "popc": _count("ctpop"), "clz": _count("ctlz"), "brev": _count("bitreverse"),
+    "setp": setp, "selp": selp, "prmt": _prmt, "shf": _shf,
+    "addc": sum_with_carry("add", takes=True), "subc": sum_with_carry("sub", takes=True),
+    "madc": multiply_with_carry(takes=True),
     "lop3": _lop3, "vabsdiff4": _vabsdiff4, "vshr": _vshr,
     "ex2": _float_function("exp2"), "lg2": _float_function("log2"), "sin": _float_function("sin"),
     "cos": _float_function("cos"), "sqrt": _float_function("sqrt"), "tanh": _float_function("tanh"), "rcp": _rcp,

@@ -36,7 +36,11 @@ TYPES: dict[str, Type] = {
 
 # Modifiers that change the result and that no handler knows: leaving them out would be silently wrong.
 UNTRANSLATED = {"rz", "rm", "rp", "cc", "sat", "relu", "NaN", "xorsign"}
-KNOWN_TO = {"cvt": {"sat"}, "min": {"NaN"}, "max": {"NaN"}}  # handlers that look for them themselves
+# Handlers that look for them themselves.
+KNOWN_TO = {
+    "cvt": {"sat"}, "min": {"NaN"}, "max": {"NaN"},
+    **{base: {"cc"} for base in ("add", "addc", "sub", "subc", "mad", "madc")},
+}  # fmt: skip
 
 
 @dataclass

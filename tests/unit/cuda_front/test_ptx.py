@@ -23,8 +23,10 @@ def _leaves(text: str, result: Type | None, *types: Type) -> list[Leaf]:
         ("mul.sat.f32 $0, $1, $2;", F32),
         ("fma.rm.f32 $0, $1, $2, $2;", F32),
         ("min.xorsign.abs.f32 $0, $1, $2;", F32),
-        ("add.cc.u32 $0, $1, $2;", I32),
-        ("mad.lo.cc.u32 $0, $1, $2, $2;", I32),
+        ("addc.u32 $0, $1, $2;", I32),
+        ("madc.lo.cc.u32 $0, $1, $2, $2;", I32),
+        ("add.cc.f32 $0, $1, $2;", F32),
+        ("set.lt.u32.s32 $0, $1, $2;", I32),
         ("cvt.sat.s8.s32 $0, $1;", I32),
         ("cvt.rz.f32.f64 $0, $1;", F32),
     ],
@@ -73,3 +75,43 @@ __global__ void extremes(float *out, float a, float b) {
     for a, b in ((np.nan, 1.0), (1.0, np.nan)):
         program["extremes"](1, 1, out, a, b)
         assert np.isnan(out[:2]).all() and out[2] == 1
+
+
+def test_carries_predicates_and_bytes() -> None:
+    """Numbers of 128 bits added, subtracted and multiplied; comparisons; bytes chosen; shifts of two words."""
+    program = cuda.compile("""
+typedef unsigned long long u64;
+__global__ void wide(u64 *out, const u64 *a, const u64 *b) {
+    int i = threadIdx.x;
+    u64 x = a[2 * i], y = a[2 * i + 1], p = b[2 * i], q = b[2 * i + 1], low, high, *r = out + 6 * i;
+    asm("add.cc.u64 %0, %2, %4; addc.u64 %1, %3, %5;" : "=&l"(low), "=l"(high) : "l"(x), "l"(y), "l"(p), "l"(q));
+    r[0] = low, r[1] = high;
+    asm("sub.cc.u64 %0, %2, %4; subc.u64 %1, %3, %5;" : "=&l"(low), "=l"(high) : "l"(x), "l"(y), "l"(p), "l"(q));
+    r[2] = low, r[3] = high;
+    asm("mad.lo.cc.u64 %0, %2, %3, %4; madc.hi.u64 %1, %2, %3, %5;"
+        : "=&l"(low), "=l"(high) : "l"(x), "l"(p), "l"(y), "l"(q));
+    r[4] = low, r[5] = high;
+}
+__global__ void others(unsigned *out, unsigned a, unsigned b, float f) {
+    asm("{ .reg .pred p; setp.lt.s32 p, %1, %2; selp.u32 %0, 3, 4, p; }" : "=r"(out[0]) : "r"(a), "r"(b));
+    asm("{ .reg .pred p; setp.lt.u32 p, %1, %2; selp.u32 %0, 3, 4, p; }" : "=r"(out[1]) : "r"(a), "r"(b));
+    asm("{ .reg .pred p; setp.geu.f32 p, %1, 0f3f800000; selp.u32 %0, 3, 4, p; }" : "=r"(out[2]) : "f"(f));
+    asm("prmt.b32 %0, %1, %2, 0xb174;" : "=r"(out[3]) : "r"(a), "r"(b));
+    asm("shf.l.wrap.b32 %0, %1, %2, 36;" : "=r"(out[4]) : "r"(a), "r"(b));
+    asm("shf.r.clamp.b32 %0, %1, %2, 36;" : "=r"(out[5]) : "r"(a), "r"(b));
+    asm("shf.r.wrap.b32 %0, %1, %2, 4;" : "=r"(out[6]) : "r"(a), "r"(b));
+}
+""")
+    top = 2**64 - 1
+    a, b = ([(top, 0), (5, 7), (0, 0)], [(1, 0), (9, 6), (1, top)])
+    out = np.zeros(18, np.uint64)
+    program["wide"](1, 3, out, np.array(a, np.uint64).ravel(), np.array(b, np.uint64).ravel())
+    for i, ((x, y), (p, q)) in enumerate(zip(a, b, strict=True)):
+        first, second = x + (y << 64), p + (q << 64)
+        wanted = [first + second, first - second, x * p + y + (q << 64)]
+        words = [word for total in wanted for word in (total & top, total >> 64 & top)]
+        assert out[6 * i : 6 * i + 6].tolist() == words, i
+    out = np.zeros(7, np.uint32)
+    program["others"](1, 1, out, 0x8022AA33, 0x11C45566, float("nan"))
+    assert [hex(word) for word in out] == [hex(w) for w in (
+        3, 4, 3, 0xFFAA1166, 0x1C455668, 0x11C45566, 0x68022AA3)]  # fmt: skip
