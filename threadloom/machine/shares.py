@@ -78,8 +78,35 @@ def shares(device: Device, products: bool, loops: bool = True) -> list[Device]:
     return [device, *fed, *(share_direct(device, parts) for parts in direct)]
 
 
+SPILLED = "spilled-"
+MORE_REGISTERS = (2, 4, 16)  # tried in turn: the fewest bytes in memory
+
+
+def spilled(device: Device, times: int) -> Device:
+    """`device` as if its threads had `times` as many registers: what does not fit lies in memory, which is slow but
+    right. For kernels that fit no other way. Named "h200/spilled-4"."""
+    registers = int(device.fact("worker_regs_1", 0))
+    facts = dict(device.facts) | {
+        "register_fixed_regs": int(device.fact("register_fixed_regs", 0)) - (times - 1) * registers,
+        "spills": True,
+        "most_blocks_per_eu": 1,
+        "direct_blocks": "",
+    }
+    memories = tuple(_larger(m, times) if m.per == "role" else m for m in device.memories)
+    return replace(device, name=f"{device.name}/{SPILLED}{times}", memories=memories, facts=tuple(facts.items()))
+
+
+def _larger(memory: Memory, times: int) -> Memory:
+    held = memory.capacity_bytes
+    return replace(memory, capacity_bytes=Figure(held.value * times, f"{times} times {held.source}: in memory"))
+
+
 def share_named(device: Device, parts: str) -> Device | None:
-    """The share of `device` that is called `parts` ("2", "8-direct"), if there is one."""
+    """The share of `device` that is called `parts` ("2", "8-direct"), or it with spills ("spilled-4"), if there is
+    one."""
+    if parts.startswith(SPILLED):
+        times = parts.removeprefix(SPILLED)
+        return spilled(device, int(times)) if times in map(str, MORE_REGISTERS) else None
     number = parts.removesuffix(DIRECT)
     if not number.isdigit() or not 2 <= int(number) <= 32:
         return None

@@ -219,6 +219,6 @@ def check_capacity(program: SProgram, device: Device, findings: Findings) -> Non
                 message = f"buffers take {size_bytes} bytes of {where}, which has {capacity}"
                 findings.add(Finding("out-of-memory", message, buffer=memory.name, role=role))
             budget = next((4 * 32 * r.warps * r.registers for r in program.roles if r.name == role), 0)
-            if memory.name == "reg" and 0 < budget < size_bytes:
+            if memory.name == "reg" and 0 < budget < size_bytes and not device.fact("spills", False):
                 message = f"buffers take {size_bytes} bytes of registers of role {role}, which has {budget}"
                 findings.add(Finding("out-of-registers", message, buffer=memory.name, role=role))

@@ -16,12 +16,13 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
-from threadloom.machine.shares import shares
+from threadloom.machine.shares import MORE_REGISTERS, shares, spilled
 from threadloom.sched import greedy
 from threadloom.sched.add_apart import add_apart
 from threadloom.sched.backwards import backwards_loops
@@ -133,7 +134,10 @@ def plan(
     contexts, unsplit = _contexts(kernel, dims, machine, granularity, measured, only, splits, strides_ok or {})
     fitting, rejected, total = _fitting(contexts, only)
     if not fitting:
-        raise _nowhere(contexts[0].graph, machine, rejected)
+        nowhere = _nowhere(contexts[0].graph, machine, rejected)
+        if not any(r.family == "memory:reg" for r in rejected):
+            raise nowhere
+        return _spilled(kernel, dims, machine, nowhere, granularity, only, strides_ok, most)
     scheduled, more = _search(fitting, policy, limit_s, breadth, max(1, most))
     rejected += more
     if not scheduled:
@@ -182,6 +186,18 @@ def _fitting(contexts: list[Context], only: Partition | None) -> tuple[list[Cand
         total += 1
         (rejected if isinstance(together, Rejected) else fitting).append(together)
     return fitting, rejected, total
+
+
+def _spilled(
+    kernel: Kernel | TaskGraph, dims: dict[str, int], machine: Device, nowhere: CompileError, granularity: str | None,
+    only: Partition | None, strides_ok: dict[str, bool] | None, most: int,
+) -> Outcome:  # fmt: skip
+    """A plan whose tiles lie in part in memory, where none fits the device's registers; `nowhere` if there is none."""
+    for times in MORE_REGISTERS if only is None and machine.arch != "cpu" and "/" not in machine.name else ():
+        with suppress(CompileError):
+            more = spilled(machine, times)
+            return plan(kernel, dims, more, granularity=granularity, strides_ok=strides_ok, most=most, splits=False)
+    raise nowhere
 
 
 def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected: list[Rejected]) -> SProgram | None:

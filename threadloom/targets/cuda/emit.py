@@ -26,6 +26,7 @@ from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.nvrtc import functions_of
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.roll_loops import roll_long_loops
 from threadloom.targets.cuda.section import RoleEmitter
 from threadloom.targets.cuda.unsupported import located
 from threadloom.targets.cuda.wgmma import wrapper
@@ -89,9 +90,9 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     axes = [a.axis for a in plan.loop(0).axes]
     grid = tuple((a.dim, plan.grid_extent(a.name), plan.rounded.get(a.name, 1)) for a in axes)
     return KernelSource(
-        identifier(kernel.name), text.text(), "sm_90a", threads, shared_bytes, program.partition.cluster,
-        program.partition.persistent, maps, direct, names, tuple((s.name, s.dtype.name) for s in kernel.scalars), grid,
-        tuple(s.name for s in plan.rings), blocks,
+        identifier(kernel.name), roll_long_loops(text.text()), "sm_90a", threads, shared_bytes,
+        program.partition.cluster, program.partition.persistent, maps, direct, names,
+        tuple((s.name, s.dtype.name) for s in kernel.scalars), grid, tuple(s.name for s in plan.rings), blocks,
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from threadloom.targets.cuda.compile import CudaKernel
 
 MOST_SHARED_BYTES = 227 * 1024
+MOST_STACK_BYTES = 256  # some functions have tables there
 
 
 def is_short_of_shared_memory(made: CudaKernel) -> bool:
@@ -23,4 +24,6 @@ def fault_of(made: CudaKernel, spills: bool = True) -> str:
         return "products are serialised"
     if cubin.spill_bytes and spills:
         return f"{cubin.spill_bytes} bytes are spilled"
+    if cubin.stack_bytes > MOST_STACK_BYTES and spills:
+        return f"{cubin.stack_bytes} bytes of values lie in memory"
     return "" if made.combine is None else fault_of(made.combine, spills)

@@ -228,7 +228,8 @@ def _make(
     for number, made in enumerate(_compiled(kernel, dims, facts, machine, defines, splits)):
         if isinstance(made, CudaKernel):
             borrowed = any(key == "borrowed_from" for key, _ in made.program.decisions)
-            fault = fault_of(made, spills=number > 0 or not (measured or borrowed))
+            planned = (number == 0 and (measured or borrowed)) or find_device(made.program.device).fact("spills", False)
+            fault = fault_of(made, spills=not planned)
             if not fault:
                 return made
             reasons.append(fault)

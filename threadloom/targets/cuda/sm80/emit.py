@@ -25,6 +25,7 @@ from threadloom.targets.cuda.issue import emit_ready_scalars, launch_scalars
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.roll_loops import roll_long_loops
 from threadloom.targets.cuda.sm80.plan import AmperePlan
 from threadloom.targets.cuda.sm80.section import WorkerEmitter
 from threadloom.targets.cuda.unsupported import NO_CODE, SharedMemoryShort, located, no_code
@@ -59,7 +60,8 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
         text.lines(body.text())
     grid = tuple((a.axis.dim, plan.extents[a.axis.name], 1) for a in plan.loop(0).axes)
     return KernelSource(
-        identifier(kernel.name), text.text(), "sm_80", threads, shared_bytes, 1, program.partition.persistent, (),
+        identifier(kernel.name), roll_long_loops(text.text()), "sm_80", threads, shared_bytes, 1,
+        program.partition.persistent, (),
         direct, names,
         tuple((s.name, s.dtype.name) for s in kernel.scalars), grid, (),
     )  # fmt: skip
