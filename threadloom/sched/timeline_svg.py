@@ -55,14 +55,17 @@ HATCH = (
 )
 
 
-def render_svg(timeline: Timeline, width: int = 1100, whole: bool = False) -> str:
-    """The first iterations of the timeline, or the whole of it, `width` pixels wide."""
-    return _Drawing(timeline, timeline if whole else beginning(timeline), width).text()
+def render_svg(timeline: Timeline, width: int = 1100, whole: bool = False, end_cycles: float = 0.0) -> str:
+    """The first iterations of the timeline, or the whole of it, `width` pixels wide; `end_cycles`: of an axis that is
+    longer than they are."""
+    return _Drawing(timeline, timeline if whole else beginning(timeline), width, end_cycles).text()
 
 
 def render_both(planned: Timeline, measured: Timeline, width: int = 1100) -> str:
-    """The predicted timeline above the measured one, in one picture."""
-    pictures, tops, height = [render_svg(t, width) for t in (planned, measured)], [], 0.0
+    """The predicted timeline above the measured one, in one picture, on the same axis."""
+    both = (planned, measured)
+    end_cycles = max(beginning(t).end_cycles for t in both)
+    pictures, tops, height = [render_svg(t, width, end_cycles=end_cycles) for t in both], [], 0.0
     for picture in pictures:
         tops.append(height)
         height += float(re.search(r'height="([0-9.]+)"', picture)[1])
@@ -77,9 +80,9 @@ def color_of(bar: Bar, inner: int) -> str:
 
 
 class _Drawing:
-    def __init__(self, timeline: Timeline, shown: Timeline, width: int):
+    def __init__(self, timeline: Timeline, shown: Timeline, width: int, end_cycles: float = 0.0):
         self.full, self.shown, self.width = timeline, shown, width
-        self.end_cycles = shown.end_cycles
+        self.end_cycles = max(shown.end_cycles, end_cycles)
         self.scale = (width - LEFT - RIGHT) / self.end_cycles if self.end_cycles else 0.0
         self.letters = task_letters(shown)
         self.inner = max((bar.loop for bar in timeline.bars), default=0)

@@ -59,6 +59,8 @@ def test_clocks_are_drawn_below_the_plan(outcome, run):
     both = render_both(planned, timeline)
     tops = [float(y) for y in re.findall(r'<svg y="(\d+)"', both)]
     assert len(tops) == 2 and tops[0] == 0 < tops[1] and both.count("</svg>") == 3
+    grids = [re.findall(r'class="grid" x1="([\d.]+)"', picture) for picture in both.split('<svg y="')[1:]]
+    assert grids[0] == grids[1]  # bars of both are as long as they last
 
 
 def test_a_plan_that_cannot_run_says_why(run):
