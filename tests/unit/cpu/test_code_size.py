@@ -14,7 +14,6 @@ from threadloom.targets.cpu.compile import cpu_schedule, form_for, lower
 from threadloom.targets.cpu.emit import emit_llvm
 from threadloom.targets.cpu.schedule import target_of
 
-
 SMALLER = {"chunk_scan": {"B": 1, "C": 2}}  # than by default, the same code
 
 
