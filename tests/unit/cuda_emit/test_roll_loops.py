@@ -24,6 +24,11 @@ def test_loops_over_wide_values_are_not_unrolled():
     assert roll_long_loops(text).split("\n").count("#pragma unroll 1") == 1
 
 
+def test_numbers_of_64_bits_take_two_registers():
+    text = "i64 t[128];\n" + LOOP.format(128, "t[i]")
+    assert roll_long_loops(text).split("\n").count("#pragma unroll 1") == 1
+
+
 def test_what_products_are_issued_with_stays_in_registers():
     text = "float t[256];\nfloat acc[128];\n" + LOOP.format(128, "acc[i] + t[i]") + "mma_m64n256k16(acc, a, b, 1);\n"
     assert roll_long_loops(text) == text

@@ -14,10 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-MOST_ELEMENTS = 255  # of an array in registers: a thread has no more
+MOST_REGISTERS = 255  # of a thread
 LONG = 32  # trips of a loop, from which on it is not unrolled
 
-DECLARED = re.compile(r"^\s*(?:float|double|[ui](?:8|16|32|64)|bool) (\w+)\[(\d+)\];", re.M)
+DECLARED = re.compile(r"^\s*(float|double|[ui](?:8|16|32|64)|bool) (\w+)\[(\d+)\];", re.M)
 ISSUED = re.compile(r"^\s*(?:mma_\w+|pin)\((.*)\);", re.M)
 UNROLLED = "#pragma unroll"
 LOOP = re.compile(r"\s*for \(int \w+ = 0; \w+ < (\d+);")
@@ -26,7 +26,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 
 def roll_long_loops(text: str) -> str:
     """`text`, of a whole kernel; as it is where all arrays fit registers."""
-    wide = {name for name, count in DECLARED.findall(text) if int(count) > MOST_ELEMENTS}
+    wide = {name for kind, name, count in DECLARED.findall(text) if _registers(kind, int(count)) > MOST_REGISTERS}
     if not wide:
         return text
     kept = {word for arguments in ISSUED.findall(text) for word in WORD.findall(arguments)}
@@ -36,6 +36,10 @@ def roll_long_loops(text: str) -> str:
         if words & wide and not words & kept:
             lines[at] += " 1"
     return "\n".join(lines)
+
+
+def _registers(kind: str, count: int) -> int:
+    return count * (2 if kind in ("double", "i64", "u64") else 1)
 
 
 def _loops(lines: list[str]) -> Iterator[int]:
