@@ -51,6 +51,7 @@ size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(
 // Pages that come at once lie side by side, so equal indices of arrays that began at a page would share the few places of one set of
 // a cache: arrays begin at different sets.
 constexpr size_t large_page = 2 << 20, least_populated = 64 << 10, sparse_bytes = (size_t)256 << 20;
+constexpr size_t most_populated = (size_t)2 << 30;  // by a program: some ask for arrays again and again and touch few
 constexpr size_t set_step = 77 * 512, set_count = 13;
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -73,7 +74,8 @@ Room device_memory(size_t bytes) {
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
   size_t filled = ((uintptr_t)memory + bytes) / page * page - begin;
   if (large) madvise((void*)begin, filled, MADV_HUGEPAGE);
-  if (populated.fetch_add(bytes) < total_bytes() / 16) madvise((void*)begin, filled, MADV_POPULATE_WRITE);  // older systems do not know it
+  bool may = populated.fetch_add(bytes) < std::min(total_bytes() / 16, most_populated);
+  if (may) madvise((void*)begin, filled, MADV_POPULATE_WRITE);  // older systems do not know it
   return {memory, block};
 }
 
