@@ -19,7 +19,7 @@ from threadloom.arrays_device import DeviceArray
 from threadloom.dtypes import ALL, Dtype, numpy_dtype, u4, u8
 from threadloom.errors import CompileError, slug
 
-_HOST = 1  # kDLCPU
+_HOST = (1, 3, 11)  # kDLCPU, kDLCUDAHost, kDLROCMHost
 NOT_AN_ARRAY = slug("not-an-array", "an argument is not an array that can be used in place")
 
 
@@ -120,15 +120,17 @@ def _from_torch(tensor: object, name: str) -> np.ndarray | DeviceArray:
 def _from_dlpack(thing: object, name: str) -> np.ndarray | DeviceArray:
     if thing.__dlpack_device__()[0] in (arrays_device.CUDA, arrays_device.CUDA_MANAGED):
         return arrays_device.of_dlpack(thing, name, NOT_AN_ARRAY)
-    try:
-        return np.from_dlpack(thing)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        from threadloom.dlpack import from_capsule
+    from threadloom.dlpack import from_dlpack
 
-        extended = from_capsule(thing) if thing.__dlpack_device__()[0] == _HOST else None
-        if extended is not None:
-            return extended
+    if thing.__dlpack_device__()[0] not in _HOST:
+        raise CompileError(NOT_AN_ARRAY, f"{name} is neither in this machine's memory nor on a CUDA device")
+    try:
+        array = from_dlpack(thing)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise CompileError(NOT_AN_ARRAY, f"{name} cannot be used in place: {error}") from error
+    if array is None:
+        raise CompileError(NOT_AN_ARRAY, f"{name} has elements of a DLPack type that kernels do not know")
+    return array
 
 
 def allocate(shape: tuple[int, ...], dtype: Dtype, framework: str, device: str = "cpu") -> object:

@@ -139,9 +139,9 @@ def _ordinal(thing: object, pointer: int) -> int:
 
 def of_dlpack(thing: object, name: str, problem: str) -> DeviceArray:
     """`thing` has DLPack and says that it is on a CUDA device."""
-    from threadloom.dlpack import dtype_of, read_capsule
+    from threadloom.dlpack import capsule_of, dtype_of, read_capsule
 
-    capsule = thing.__dlpack__(stream=LEGACY_STREAM)
+    capsule = capsule_of(thing, stream=LEGACY_STREAM)
     found = read_capsule(capsule)
     dtype = dtype_of(found)
     if dtype is None:
@@ -149,9 +149,8 @@ def of_dlpack(thing: object, name: str, problem: str) -> DeviceArray:
         raise CompileError(problem, f"{name} has elements of {what}, which kernels do not know")
     dtype = numpy_dtype(dtype)
     strides = tuple(s * dtype.itemsize for s in found.strides)
-    return DeviceArray(
-        found.address, found.shape, strides, dtype, f"cuda:{found.device_id}", True, LEGACY_STREAM, (capsule, thing)
-    )
+    device, owners = f"cuda:{found.device_id}", (capsule, thing)
+    return DeviceArray(found.address, found.shape, strides, dtype, device, not found.read_only, LEGACY_STREAM, owners)
 
 
 def allocate_on(device: str, shape: tuple[int, ...], dtype: Dtype, framework: str) -> object:
@@ -180,4 +179,3 @@ def byte_range(array: DeviceArray) -> tuple[int, int]:
     for extent, stride in zip(array.shape, array.strides, strict=True):
         low, high = low + min(0, stride * (extent - 1)), high + max(0, stride * (extent - 1))
     return (array.pointer + low, array.pointer + high + array.itemsize) if array.size else (array.pointer,) * 2
-

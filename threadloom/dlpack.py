@@ -1,5 +1,6 @@
-"""DLPack tensors seen in place through the C structs: element types that NumPy cannot take over itself (bf16, f8), and
-memory of a GPU, of which only the description is read.
+"""DLPack tensors seen in place through the C structs: any element type that kernels know, and memory of a GPU, of which
+only the description is read. (NumPy takes over neither 8-bit floats nor, before 2.5, bf16, and makes what comes from
+producers older than DLPack 1.0 read-only.)
 
 The layout of the structs is that of DLPack 0.8 and 1.x (dlpack.h).
 """
@@ -13,7 +14,9 @@ import numpy as np
 
 from threadloom.dtypes import ALL, Dtype, numpy_dtype
 
-UNKNOWN_TO_NUMPY = {(4, 16): "bf16", (10, 8): "f8e4m3", (12, 8): "f8e5m2"}  # (DLDataTypeCode, bits)
+NAMED = {(4, 16): "bf16", (6, 8): "bool", (10, 8): "f8e4m3", (12, 8): "f8e5m2"}  # (DLDataTypeCode, bits)
+NEWEST = (1, 1)
+READ_ONLY = 1  # DLPACK_FLAG_BITMASK_READ_ONLY
 
 
 class _DataType(ctypes.Structure):
@@ -33,17 +36,30 @@ class _Tensor(ctypes.Structure):
     ]
 
 
+class _Versioned(ctypes.Structure):
+    """DLManagedTensorVersioned; what comes before version 1 begins with the tensor, and has no flags."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    ]
+
+
 class _Owner:
     """Keeps the producer's memory alive for as long as an array looks at it."""
 
-    def __init__(self, capsule: object, address: int, strides: tuple[int, ...], shape: tuple[int, ...], bits: int):
+    def __init__(self, capsule: object, found: Capsule):
         self.capsule = capsule
         self.__array_interface__ = {
             "version": 3,
-            "data": (address, False),
-            "shape": shape,
-            "strides": tuple(s * bits // 8 for s in strides),
-            "typestr": "|V1" if bits == 8 else "<u2",
+            "data": (found.address, found.read_only),
+            "shape": found.shape,
+            "strides": tuple(s * found.bits // 8 for s in found.strides),
+            "typestr": "|u1" if found.bits == 8 else f"<u{found.bits // 8}",
         }
 
 
@@ -59,13 +75,31 @@ class Capsule:
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    read_only: bool
+
+
+def capsule_of(thing: object, **kwargs: object) -> object:
+    """The newest kind of capsule that the producer makes; it keeps the memory alive."""
+    try:
+        return thing.__dlpack__(max_version=NEWEST, **kwargs)
+    except TypeError:  # a producer older than DLPack 1.0
+        return thing.__dlpack__(**kwargs)
 
 
 def read_capsule(capsule: object) -> Capsule:
     """Description of the tensor in a capsule that nobody has taken over."""
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    tensor = ctypes.cast(pointer(capsule, b"dltensor"), ctypes.POINTER(_Tensor)).contents
+    api = ctypes.pythonapi
+    api.PyCapsule_IsValid.argtypes = api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    if api.PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+        address = api.PyCapsule_GetPointer(capsule, b"dltensor_versioned")
+        versioned = ctypes.cast(address, ctypes.POINTER(_Versioned)).contents
+        if versioned.major > NEWEST[0]:
+            raise BufferError(f"its DLPack {versioned.major}.{versioned.minor} is newer than {NEWEST[0]}.{NEWEST[1]}")
+        tensor, read_only = versioned.tensor, bool(versioned.flags & READ_ONLY)
+    else:
+        address = api.PyCapsule_GetPointer(capsule, b"dltensor")
+        tensor, read_only = ctypes.cast(address, ctypes.POINTER(_Tensor)).contents, False
     shape = tuple(tensor.shape[at] for at in range(tensor.ndim))
     if tensor.strides:
         strides = tuple(tensor.strides[at] for at in range(tensor.ndim))
@@ -73,7 +107,7 @@ def read_capsule(capsule: object) -> Capsule:
         strides = tuple(int(np.prod(shape[at + 1 :])) for at in range(tensor.ndim))
     return Capsule(
         tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes, tensor.device_type, tensor.device_id,
-        (tensor.data or 0) + tensor.byte_offset, shape, strides,
+        (tensor.data or 0) + tensor.byte_offset, shape, strides, read_only,
     )  # fmt: skip
 
 
@@ -82,19 +116,19 @@ def dtype_of(found: Capsule) -> Dtype | None:
     if found.lanes != 1:
         return None
     kinds = {0: "i", 1: "u", 2: "f"}
-    named = {**UNKNOWN_TO_NUMPY, (6, 8): "bool"}
-    return ALL.get(named.get((found.code, found.bits)) or f"{kinds.get(found.code, '?')}{found.bits}")
+    return ALL.get(NAMED.get((found.code, found.bits)) or f"{kinds.get(found.code, '?')}{found.bits}")
 
 
-def from_capsule(thing: object) -> np.ndarray | None:
-    """The array in host memory in `thing.__dlpack__()`, or None if its element type is not one of ours."""
-    capsule = thing.__dlpack__()
+def from_dlpack(thing: object) -> np.ndarray | None:
+    """The array in host memory that `thing` describes, or None if its element type is not one of ours.
+
+    Raises what the producer raises: BufferError, RuntimeError, TypeError, ValueError.
+    """
+    capsule = capsule_of(thing)
     found = read_capsule(capsule)
-    name = UNKNOWN_TO_NUMPY.get((found.code, found.bits))
-    if name is None or found.lanes != 1 or found.device_type != 1:
+    dtype = dtype_of(found)
+    if dtype is None:
         return None
     if 0 in found.shape:
-        return np.zeros(found.shape, numpy_dtype(ALL[name]))
-    owner = _Owner(capsule, found.address, found.strides, found.shape, found.bits)
-    raw = np.asarray(owner)
-    return raw.view(np.uint8 if found.bits == 8 else np.uint16).view(numpy_dtype(ALL[name]))
+        return np.zeros(found.shape, numpy_dtype(dtype))
+    return np.asarray(_Owner(capsule, found)).view(numpy_dtype(dtype))

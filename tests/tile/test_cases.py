@@ -306,6 +306,34 @@ def test_dlpack_of_narrow_floats():
         assert float(x[2, 1]) == 1  # the same memory
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_])
+@pytest.mark.parametrize("versions", [True, False], ids=["1.0", "before"])
+def test_dlpack_of_every_version_can_be_written(dtype: type, versions: bool) -> None:
+    class Holder:
+        def __init__(self, array: np.ndarray):
+            self.array = array
+
+        def __dlpack__(self, **kwargs: object) -> object:
+            if kwargs and not versions:
+                raise TypeError("no such argument")
+            return self.array.__dlpack__(**kwargs)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    x = np.arange(12).reshape(3, 4).astype(dtype)
+    view = wrap(Holder(x[:, ::2]), "x")
+    assert view.writable and view.array.dtype == x.dtype and (view.array == x[:, ::2]).all()
+    view.array[1, 1] = 0
+    assert x[1, 2] == 0  # the same memory
+    x.flags.writeable = False
+    if versions:
+        assert not wrap(Holder(x), "x").writable
+    else:
+        with pytest.raises(tl.CompileError, match="cannot be used in place"):
+            wrap(Holder(x), "x")
+
+
 def test_infinities_and_nan_go_where_numpy_sends_them():
     x = np.array([[1.0, -math.inf, math.inf, math.nan]], np.float32)
     got = far_clip(x)
