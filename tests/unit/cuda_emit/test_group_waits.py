@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from benchmarks.gpu_cases import gated_linear
+from threadloom.examples import matmul
 from threadloom.sched.ops import Issue, Reason, Wait, Why
-from threadloom.targets.cuda.group_waits import cover_younger
+from threadloom.sched.search import plan
+from threadloom.targets.cuda import compile as compiling
+from threadloom.targets.cuda import nvrtc
+from threadloom.targets.cuda.driver import WATCHDOG
+from threadloom.targets.cuda.group_waits import cover_younger, with_full_waits
 from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
 from threadloom.task.ops import Method
 
@@ -55,10 +60,32 @@ def test_not_where_another_one_is_issued():
     assert pending(product("b"), wait("a", 1), product("c"), wait("b", 1)) == [1, 1]
 
 
+def test_waits_for_all_products():
+    assert with_full_waits("mma_wait<2>();  // a\nmma_wait<15>();") == "mma_wait<0>();  // a\nmma_wait<0>();"
+
+
+def test_code_that_is_serialised_is_compiled_with_full_waits(monkeypatch: pytest.MonkeyPatch):
+    texts = []
+
+    def compile_source(text: str, arch: str, defines: tuple[str, ...] = ()) -> nvrtc.Cubin:
+        texts.append(text)
+        return nvrtc.Cubin(b"", arch, 100, 0, 0, 0, "C7514" if "mma_wait<1>" in text else "")
+
+    monkeypatch.setattr(nvrtc, "compile_source", compile_source)
+    given = matmul.inputs(np.random.default_rng(0), 512, 256, 512, np.float16)
+    call = matmul.matmul.bind(**given)
+    given = device_tensors(call.kernel, call.arrays)
+    facts = {t.name: compiling.facts_of(t, given[t.name]) for t in call.kernel.tensors}
+    made = compiling.compile_program(plan(call.kernel, call.dims, "h200", splits=False).best, facts, call.dims)
+    assert len(texts) == 2 and made.source.text == texts[1] == with_full_waits(texts[0])
+
+
 @pytest.mark.slow
-def test_scores_that_begin_beside_the_last_product_of_a_chunk():
+@pytest.mark.parametrize("defines", [(), WATCHDOG])
+def test_scores_that_begin_beside_the_last_product_of_a_chunk(defines: tuple[str, ...]):
     """ptxas serialised all products of this kernel: scores were read, and made anew, while another product ran."""
     pytest.importorskip("cuda.bindings.nvrtc")
     given = gated_linear.inputs(np.random.default_rng(0), 1, 2, 64, 64, 16, np.float16)
     call = gated_linear.gated_linear.bind(**given)
-    assert fault_of(kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays))) == ""
+    made = kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays), defines=defines)
+    assert fault_of(made) == ""

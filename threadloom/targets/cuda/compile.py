@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.sched.ops import SProgram
@@ -17,6 +17,7 @@ from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.driver_calls import OnContext
 from threadloom.targets.cuda.emit import KernelSource
 from threadloom.targets.cuda.emit_for import emitter
+from threadloom.targets.cuda.group_waits import with_full_waits
 from threadloom.targets.cuda.launch_parts import PreparedParts, between_tensors, shape_of
 from threadloom.targets.cuda.launch_prepared import Parameter, Prepared, number, scalar
 from threadloom.tile import ops as tile
@@ -164,7 +165,12 @@ def compile_program(
     if program.combine is not None:
         facts = facts | between_facts(program, dims)
     source = emitter(program)(program, facts, dims, timeline)
-    made = CudaKernel(program, source, nvrtc.compile_source(source.text, source.arch, defines=defines), facts)
+    cubin = nvrtc.compile_source(source.text, source.arch, defines=defines)
+    if cubin.serialised:
+        patient = replace(source, text=with_full_waits(source.text))
+        again = nvrtc.compile_source(patient.text, source.arch, defines=defines)
+        source, cubin = (source, cubin) if again.serialised else (patient, again)
+    made = CudaKernel(program, source, cubin, facts)
     if program.combine is not None:
         made.combine = compile_program(program.combine, facts, dims, defines)
     return made

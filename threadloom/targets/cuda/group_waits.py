@@ -7,6 +7,7 @@ got the warning.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from threadloom.sched.ops import Arrive, Instr, Issue, Wait
@@ -71,3 +72,8 @@ def _again_in_flight(instrs: list[Instr], at: int, active: set[int], plan: Kerne
 
 def is_group_wait(instr: Instr, active: set[int], plan: KernelPlan) -> bool:
     return isinstance(instr, Wait) and instr.stage in active and plan.is_group(instr.signal)
+
+
+def with_full_waits(text: str) -> str:
+    """A kernel's code with every wait for all products: what is left to do where ptxas still runs them one by one."""
+    return re.sub(r"mma_wait<\d+>", "mma_wait<0>", text)
