@@ -29,6 +29,16 @@ int main() {
         }
       EXPECT(got[m] == 1.0 && got[n * ld] == 1.0, "written outside");
     }
+  auto product = [&](cublasOperation_t ta, cublasOperation_t tb, int rows, int lda, int ldb, int ldc) {
+    cublasStatus_t one = cublasDgemm(h, ta, tb, rows, n, k, &alpha, da, lda, db, ldb, &beta, da, ldc);
+    cublasStatus_t mixed = cublasGemmEx(h, ta, tb, rows, n, k, &alpha, da, CUDA_R_64F, lda, db, CUDA_R_64F, ldb, &beta, da, CUDA_R_64F, ldc, CUBLAS_COMPUTE_64F, CUBLAS_GEMM_DEFAULT);
+    cublasStatus_t many = cublasDgemmStridedBatched(h, ta, tb, rows, n, k, &alpha, da, lda, 0, db, ldb, 0, &beta, da, ldc, 0, 1);
+    return one == CUBLAS_STATUS_INVALID_VALUE && mixed == one && many == one;
+  };
+  EXPECT(product(CUBLAS_OP_N, CUBLAS_OP_N, -1, ld, ld, ld), "rows below zero");
+  EXPECT(product(CUBLAS_OP_N, CUBLAS_OP_N, m, m - 1, ld, ld) && product(CUBLAS_OP_T, CUBLAS_OP_N, m, k - 1, ld, ld), "a's leading dimension");
+  EXPECT(product(CUBLAS_OP_N, CUBLAS_OP_N, m, ld, k - 1, ld) && product(CUBLAS_OP_N, CUBLAS_OP_T, m, ld, n - 1, ld), "b's leading dimension");
+  EXPECT(product(CUBLAS_OP_N, CUBLAS_OP_N, m, ld, ld, m - 1), "c's leading dimension");
   std::vector<float> x(30), y(30, 2.0f);
   for (int i = 0; i < 30; ++i) x[i] = i - 20;
   float *dx = to_device(x), *dy = to_device(y), factor = 3, result;

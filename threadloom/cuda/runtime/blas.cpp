@@ -152,15 +152,17 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int size, const void* a, i
     return run(h, [=, alpha = scalar(h, alpha)] { for (int j = 0; j < n; ++j) for (int i = 0; i < m; ++i) a[(size_t)j * lda + i] += alpha * *at(x, incx, m, i) * *at(y, incy, n, j); }); \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemm_v2(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* a, int lda, const T* b, int ldb, const T* beta, T* c, int ldc) { \
-    if (m < 0 || n < 0 || k < 0) return CUBLAS_STATUS_INVALID_VALUE;                                                                      \
+    if (!possible(opa, opb, m, n, k, lda, ldb, ldc)) return CUBLAS_STATUS_INVALID_VALUE;                                                  \
     return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] { gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc); }); \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemmStridedBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* a, int lda, long long sa, const T* b, int ldb, long long sb, const T* beta, T* c, int ldc, long long sc, int count) { \
+    if (!possible(opa, opb, m, n, k, lda, ldb, ldc, count)) return CUBLAS_STATUS_INVALID_VALUE;                                           \
     return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] {                                                                                     \
       for (int i = 0; i < count; ++i) gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a + i * sa, lda, b + i * sb, ldb, beta, c + i * sc, ldc); \
     });                                                                                                                                   \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemmBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* const a[], int lda, const T* const b[], int ldb, const T* beta, T* const c[], int ldc, int count) { \
+    if (!possible(opa, opb, m, n, k, lda, ldb, ldc, count)) return CUBLAS_STATUS_INVALID_VALUE;                                           \
     return run(h, [=, alpha = scalar(h, alpha), beta = scalar(h, beta)] {                                                                                     \
       for (int i = 0; i < count; ++i) gemm<T>(opa != CUBLAS_OP_N, opb != CUBLAS_OP_N, m, n, k, alpha, a[i], lda, b[i], ldb, beta, c[i], ldc); \
     });                                                                                                                                   \

@@ -145,6 +145,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t h, cublasOperation_t op
                                           cudaDataType ta, int lda, long long sa, const void* b, cudaDataType tb, int ldb, long long sb, const void* beta, void* c,
                                           cudaDataType tc, int ldc, long long sc, int count, cublasComputeType_t compute, cublasGemmAlgo_t) {
   if (!is_known(ta) || !is_known(tb) || !is_known(tc)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!possible(opa, opb, m, n, k, lda, ldb, ldc, count)) return CUBLAS_STATUS_INVALID_VALUE;
   cudaDataType type = scale_type(compute);
   bool device = h && h->mode == CUBLAS_POINTER_MODE_DEVICE;
   double x = device ? 0 : element(alpha, type, 0), y = device ? 0 : element(beta, type, 0);
@@ -293,6 +294,7 @@ LOOM_CUBLAS_ROTATION(D, double)
     });                                                                                                                                   \
   }                                                                                                                                       \
   cublasStatus_t cublas##S##gemmStridedBatched(cublasHandle_t h, cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, const T* alpha, const T* a, int lda, long long sa, const T* b, int ldb, long long sb, const T* beta, T* c, int ldc, long long sc, int count) { \
+    if (!possible(opa, opb, m, n, k, lda, ldb, ldc, count)) return CUBLAS_STATUS_INVALID_VALUE;                                           \
     return run(h, [=, alpha = scalar(h, (const V*)alpha), beta = scalar(h, (const V*)beta)] {                                             \
       for (int i = 0; i < count; ++i)                                                                                                     \
         product<V>(m, n, k, alpha, Matrix<V>{(const V*)a + i * sa, lda, opa}, Matrix<V>{(const V*)b + i * sb, ldb, opb}, beta, (V*)c + i * sc, ldc); \
