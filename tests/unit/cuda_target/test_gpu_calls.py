@@ -285,7 +285,7 @@ def test_nvrtc_knows_how_to_do_without_its_cache():
 def test_spills_of_a_plan_that_was_measured_are_no_fault():
     from types import SimpleNamespace
 
-    source, cubin = SimpleNamespace(shared_bytes=0), SimpleNamespace(serialised=False, spill_bytes=16)
+    source, cubin = SimpleNamespace(shared_bytes=0), SimpleNamespace(serialised=False, spill_bytes=16, stack_bytes=0)
     made = SimpleNamespace(source=source, cubin=cubin, combine=None)
     assert launch.fault_of(made) == "16 bytes are spilled" and launch.fault_of(made, spills=False) == ""
     cubin.serialised = True
