@@ -95,7 +95,7 @@ void check_symbols_events_and_parameters() {
   void* arguments[] = {&wanted.dptr};
   cudaGraphNodeParams scaled = {cudaGraphNodeTypeKernel};
   scaled.kernel = call_of((void*)scale, arguments);
-  CUDA(cudaGraphAddNode(&third, graph, &second, 1, &scaled));
+  CUDA(cudaGraphAddNode(&third, graph, &second, nullptr, 1, &scaled));
   cudaEvent_t event;
   CUDA(cudaEventCreate(&event));
   CUDA(cudaGraphAddEventRecordNode(&last, graph, &third, 1, event));

@@ -53,6 +53,16 @@ template <class T> static inline cudaError_t cudaMemcpyToSymbolAsync(const T& sy
 template <class T> static inline cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0, cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t stream = 0) {
   return cudaMemcpyFromSymbolAsync(to, (const void*)&symbol, bytes, offset, kind, stream);
 }
+/* CUDA 13's signatures: edges may carry data, which means nothing here. */
+static inline cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData*, size_t count,
+                                           cudaGraphNodeParams* p) {
+  return cudaGraphAddNode(node, graph, after, count, p);
+}
+static inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+                                                   const cudaGraphNode_t** after, const cudaGraphEdgeData** edges, size_t* count) {
+  if (edges) *edges = nullptr;
+  return cudaStreamGetCaptureInfo(stream, status, id, graph, after, count);
+}
 template <class T> static inline cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
                                                                             const T& symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
   return cudaGraphAddMemcpyNodeToSymbol(node, graph, after, count, (const void*)&symbol, from, bytes, offset, kind);
