@@ -14,7 +14,7 @@ _MATH = (
     "erfc", "exp", "exp10", "exp2", "expm1", "fabs", "fdim", "floor", "fma", "fmax", "fmin", "fmod", "hypot", "ilogb",
     "ldexp", "lgamma", "log", "log10", "log1p", "log2", "logb", "nearbyint", "nextafter", "pow", "rint", "round",
     "scalbn", "sin", "sinh", "sqrt", "tan", "tanh", "tgamma", "trunc", "j0", "j1", "jn", "y0", "y1", "yn", "abs",
-    "labs", "llabs",
+    "labs", "llabs", *(f"__loom_{name}" for name in ("j0", "j1", "jn", "y0", "y1", "yn")),
 )  # fmt: skip
 MATH = frozenset(_MATH) | frozenset(f"{name}f" for name in _MATH)
 

@@ -1,4 +1,4 @@
-// What lowered device code calls: clock, assert, trap, barrier errors, and mathematics that libm lacks.
+// What lowered device code calls: clock, assert, trap, barrier errors.
 #include "runtime.h"
 #include "turns.h"
 
@@ -82,78 +82,6 @@ unsigned long long __loom_waiting(const char* file, int line, unsigned long long
   loop.resumed = ticks();
   return turns + loop.step;
 }
-
-double erfcx(double x) {
-  if (x < 25) return std::exp(x * x) * std::erfc(x);
-  double r = 1 / (x * x);  // asymptotic series: erfc underflows here
-  return 0.5641895835477563 / x * (1 - r * (0.5 - r * (0.75 - r * 1.875)));
-}
-float erfcxf(float x) { return (float)erfcx(x); }
-
-// Acklam's rational start, then two steps of Halley's method on erfc.
-double normcdfinv(double p) {
-  if (!(p >= 0 && p <= 1)) return NAN;
-  if (p == 0) return -INFINITY;
-  if (p == 1) return INFINITY;
-  static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02, -2.759285104469687e+02, 1.383577518672690e+02, -3.066479806614716e+01, 2.506628277459239e+00};
-  static const double b[] = {-5.447609879822406e+01, 1.615858368580409e+02, -1.556989798598866e+02, 6.680131188771972e+01, -1.328068155288572e+01};
-  static const double c[] = {-7.784894002430293e-03, -3.223964580411365e-01, -2.400758277161838e+00, -2.549732539343734e+00, 4.374664141464968e+00, 2.938163982698783e+00};
-  static const double d[] = {7.784695709041462e-03, 3.224671290700398e-01, 2.445134137142996e+00, 3.754408661907416e+00};
-  double x;
-  double tail = std::min(p, 1 - p);
-  if (tail < 0.02425) {
-    double q = std::sqrt(-2 * std::log(tail));
-    x = (((((c[0] * q + c[1]) * q + c[2]) * q + c[3]) * q + c[4]) * q + c[5]) / ((((d[0] * q + d[1]) * q + d[2]) * q + d[3]) * q + 1);
-    if (p > 0.5) x = -x;
-  } else {
-    double q = p - 0.5, r = q * q;
-    x = (((((a[0] * r + a[1]) * r + a[2]) * r + a[3]) * r + a[4]) * r + a[5]) * q / (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
-  }
-  for (int step = 0; step < 2; ++step) {
-    double error = x < 0 ? 0.5 * std::erfc(-x * M_SQRT1_2) - p : (1 - p) - 0.5 * std::erfc(x * M_SQRT1_2);
-    double u = error * 2.5066282746310002 * std::exp(x * x / 2);
-    x -= u / (1 + x * u / 2);
-  }
-  return x;
-}
-float normcdfinvf(float p) { return (float)normcdfinv(p); }
-double normcdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
-float normcdff(float x) { return (float)normcdf(x); }
-double erfcinv(double y) { return y > 2 || y < 0 ? NAN : -normcdfinv(y / 2) * M_SQRT1_2; }
-float erfcinvf(float y) { return (float)erfcinv(y); }
-// Near 0 the difference to 1/2 would be lost, so a series starts Newton's method on erf itself.
-double erfinv(double y) {
-  if (std::fabs(y) > 0.1) return normcdfinv((y + 1) / 2) * M_SQRT1_2;
-  double x = 0.8862269254527580 * y * (1 + 0.2617993877991494 * y * y);
-  for (int step = 0; step < 3; ++step) x -= (std::erf(x) - y) * 0.8862269254527580 * std::exp(x * x);
-  return x;
-}
-float erfinvf(float y) { return (float)erfinv(y); }
-
-static double bessel_i(int order, double x) {
-  double half = std::fabs(x) / 2, sum = 0;
-  if (half < 20) {
-    double term = order ? half : 1;
-    for (int k = 1; k < 400 && term > sum * 1e-18; ++k) {
-      sum += term;
-      term *= half * half / (k * (double)(k + order));
-    }
-  } else {  // asymptotic expansion
-    double mu = 4.0 * order * order, term = 1;
-    for (int k = 1; k < 30; ++k) {
-      sum += term;
-      double next = -term * (mu - (2 * k - 1) * (2 * k - 1)) / (k * 8 * 2 * half);
-      if (std::fabs(next) > std::fabs(term)) break;
-      term = next;
-    }
-    sum *= std::exp(2 * half) / std::sqrt(2 * M_PI * 2 * half);
-  }
-  return order && x < 0 ? -sum : sum;
-}
-double cyl_bessel_i0(double x) { return bessel_i(0, x); }
-float cyl_bessel_i0f(float x) { return (float)bessel_i(0, x); }
-double cyl_bessel_i1(double x) { return bessel_i(1, x); }
-float cyl_bessel_i1f(float x) { return (float)bessel_i(1, x); }
 }
 
 void loom::look_for_progress(const char* file, int line, double slept_now) {

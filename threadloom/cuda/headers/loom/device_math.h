@@ -154,7 +154,14 @@ LOOM_DEVICE float rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 LOOM_DEVICE double rsqrt(double x) { return __loom_rsqrt(x); }
 LOOM_DEVICE float rsqrt(float x) { return 1.0f / __builtin_sqrtf(x); }
 LOOM_DEVICE float rcbrtf(float x) { return (float)(1.0 / __builtin_cbrt((double)x)); }
-LOOM_DEVICE double rcbrt(double x) { return 1.0 / __loom_cbrt(x); }
+LOOM_DEVICE double rcbrt(double x) {
+#pragma clang fp contract(off)
+  double y = 1.0 / __loom_cbrt(x), square = y * y, cube = square * y;
+  if (x == 0 || !__builtin_isfinite(cube)) return y;
+  double under = __builtin_fma(square, y, -cube) + __builtin_fma(y, y, -square) * y;  // of the cube
+  double off = __builtin_fma(-x, cube, 1.0) - x * under;
+  return off == off ? __builtin_fma(y, off * (1.0 / 3), y) : y;
+}
 LOOM_DEVICE float exp10f(float x) { return __builtin_exp10f(x); }
 LOOM_DEVICE double exp10(double x) { return __loom_exp10(x); }
 /* Reduce to |r| <= 1/4 of a period first: the product with pi is then exact enough for CUDA's bound of 2 ulp. */
@@ -236,18 +243,18 @@ __device__ double cyl_bessel_i0(double);
 __device__ float cyl_bessel_i0f(float);
 __device__ double cyl_bessel_i1(double);
 __device__ float cyl_bessel_i1f(float);
-__device__ double j0(double);
-__device__ float j0f(float);
-__device__ double j1(double);
-__device__ float j1f(float);
-__device__ double jn(int, double);
-__device__ float jnf(int, float);
-__device__ double y0(double);
-__device__ float y0f(float);
-__device__ double y1(double);
-__device__ float y1f(float);
-__device__ double yn(int, double);
-__device__ float ynf(int, float);
+__device__ double j0(double) __asm__("__loom_j0");
+__device__ float j0f(float) __asm__("__loom_j0f");
+__device__ double j1(double) __asm__("__loom_j1");
+__device__ float j1f(float) __asm__("__loom_j1f");
+__device__ double jn(int, double) __asm__("__loom_jn");
+__device__ float jnf(int, float) __asm__("__loom_jnf");
+__device__ double y0(double) __asm__("__loom_y0");
+__device__ float y0f(float) __asm__("__loom_y0f");
+__device__ double y1(double) __asm__("__loom_y1");
+__device__ float y1f(float) __asm__("__loom_y1f");
+__device__ double yn(int, double) __asm__("__loom_yn");
+__device__ float ynf(int, float) __asm__("__loom_ynf");
 
 /* The parts of the C library that device code may call: the host's own functions serve. */
 __device__ int printf(const char*, ...);

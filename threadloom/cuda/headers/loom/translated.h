@@ -16,6 +16,17 @@ long long __loom_clock();
 void __loom_trap();
 void __loom_assert_fail(const char* expression, const char* file, unsigned line, const char* function);
 void __loom_divergent_barrier(const char* file, int line);
+
+/* Mathematics that libm lacks, or has less exactly (runtime/mathematics.cpp). */
+#define LOOM_SPECIAL(name) double name(double); float name##f(float);
+LOOM_SPECIAL(erfcx) LOOM_SPECIAL(erfinv) LOOM_SPECIAL(erfcinv) LOOM_SPECIAL(normcdf) LOOM_SPECIAL(normcdfinv)
+LOOM_SPECIAL(cyl_bessel_i0) LOOM_SPECIAL(cyl_bessel_i1)
+LOOM_SPECIAL(__loom_j0) LOOM_SPECIAL(__loom_j1) LOOM_SPECIAL(__loom_y0) LOOM_SPECIAL(__loom_y1)
+#undef LOOM_SPECIAL
+double __loom_jn(int, double);
+double __loom_yn(int, double);
+float __loom_jnf(int, float);
+float __loom_ynf(int, float);
 }
 
 namespace cooperative_groups {}
