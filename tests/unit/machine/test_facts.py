@@ -7,11 +7,12 @@ from pathlib import Path
 
 import threadloom
 from threadloom.machine.devices import NAMES, device
-from threadloom.machine.shares import shares
+from threadloom.machine.shares import shares, spilled
 
 PACKAGE = Path(threadloom.__file__).parent
 MODELS = {PACKAGE / "machine" / f"{name}.py" for name in NAMES}
-GIVEN = {fact for name in NAMES for shared in shares(device(name), False, False) for fact, _ in shared.facts}
+DEVICES = [*(shared for name in NAMES for shared in shares(device(name), False, False)), spilled(device("h200"), 2)]
+GIVEN = {fact for made in DEVICES for fact, _ in made.facts}
 
 
 def sources() -> list[str]:
