@@ -1,4 +1,4 @@
-// slow; Shuffles at the edge of their segment keep the own value; widths 32, 16, 8; a last warp that is not full.
+// slow; Shuffles at the edge of their segment keep the own value; widths 32, 16, 8; a last warp that is not full; lanes that do not exist give 0.
 #include "check.h"
 
 __global__ void shuffles(int* down, int* up, int* exchanged, int* direct, int delta, int width) {
@@ -40,6 +40,10 @@ int main() {
   auto up = to_host(p[1], 40), exchanged = to_host(p[2], 40);
   for (int t = 33; t < 40; ++t) EXPECT(up[t] == 100 + t - 1, "thread %d: %d", t, up[t]);
   for (int t = 32; t < 40; ++t) EXPECT(exchanged[t] == 100 + (t ^ 1), "thread %d: %d", t, exchanged[t]);
+  // CUDA leaves open what they hold; sums over 32 lanes in a block of 4 threads want 0 (reduction in CUDA's samples).
+  shuffles<<<1, 4>>>(p[0], p[1], p[2], p[3], 16, 32);
+  auto down = to_host(p[0], 4), across = to_host(p[2], 4);
+  for (int t = 0; t < 4; ++t) EXPECT(down[t] == 0 && across[t] == 0, "thread %d: %d %d", t, down[t], across[t]);
 
   double* d;
   long long* l;

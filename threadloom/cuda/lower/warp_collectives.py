@@ -11,7 +11,8 @@
 
 Each call has its own array. In a loop a barrier before the store protects the readers of the last iteration; under
 an if or in a while, where lanes may stand aside, votes are cleared behind a further barrier, so that absent lanes count
-as absent. A source lane that does not exist leaves a shuffle's own value. Member masks select among the lanes that are
+as absent. A source lane outside of the segment leaves a shuffle's own value; one that the block has no thread for gives
+0, which CUDA leaves open and sums of small blocks count on. Member masks select among the lanes that are
 there. Semantics: PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync, activemask. After this, `Split(LANES)`.
 """
 
@@ -197,7 +198,8 @@ class _Site:
         there = editor.icmp("slt", source, self.lanes.lanes, "there")
         wide = editor.cast("sext", editor.add(source, first) if first else source, Int(64))
         near = editor.load(element, editor.gep(element, array, wide), name="near")
-        return editor.select(editor.and_(inside, there), near, value, name="shuffle")
+        near = editor.select(there, near, const(element, 0), name="near")
+        return editor.select(inside, near, value, name="shuffle")
 
     # ------------------------------------------------------------ votes
 
