@@ -23,6 +23,7 @@ from threadloom.cuda.kernel import GENERAL
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.effects import Kind, Memory, is_pure, may_alias
 from threadloom.cuda.lower.traverse import expand, walk
+from threadloom.cuda.lower.waits import waits
 from threadloom.cuda.vectorize.cost import estimate
 from threadloom.cuda.vectorize.emit import RegionVectorizer, has_loops_or_branches
 from threadloom.cuda.vectorize.lanes import Steps
@@ -133,6 +134,8 @@ class VectorizeThreads:
             for value in (*results(inner), *arguments(inner)):
                 if shapes.stride(value) is None and not _fits_lane(value.type) and not _by_field(inner):
                     return f"values of type {value.type!r}"
+        if waits(op.body.ops, memory):
+            return "a loop that may wait for another thread"
         if (reason := _private_reason(inside, shapes)) is not None:
             return reason
         cost = estimate(op.body.ops, shapes, self._width(), lambda leaf: goes_one_by_one(leaf, shapes, memory))
