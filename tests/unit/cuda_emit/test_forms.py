@@ -208,7 +208,6 @@ def test_results_of_four_bits_whose_neighbours_are_elsewhere_are_stored_one_by_o
 
 def test_weights_of_a_group_come_in_one_access_where_groups_begin_at_multiples_of_it():
     text = source(w4_matmul, {"M": 16, "N": 128, "K": 512})
-    load = text[text.index("// load_w: w") :]
-    assert "load_vector<16>(piece, &w[" in load and "u8 piece[16];" in load[: load.index("load_vector")]
+    assert re.search(r"load_words<16>\(&w_ahead\[[^]]*\], &w\[", text) and "from_words<16>(piece, &w_ahead[" in text
     odd = source(w4_matmul, {"M": 16, "N": 128, "K": 130})  # rows of 65 bytes
     assert "load_vector" not in odd[odd.index("// load_w: w") : odd.index("// load_scales")]
