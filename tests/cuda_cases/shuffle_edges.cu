@@ -1,4 +1,4 @@
-// slow; Shuffles at the edge of their segment keep the own value; widths 32, 16, 8; a last warp that is not full; lanes that do not exist give 0.
+// slow; Shuffles at the edge of their segment keep the own value; widths 32, 16, 8; a last warp that is not full; lanes that are not there give 0.
 #include "check.h"
 
 __global__ void shuffles(int* down, int* up, int* exchanged, int* direct, int delta, int width) {
@@ -15,6 +15,21 @@ __global__ void wide_types(double* d, long long* l, float* f) {
   d[t] = __shfl_down_sync(0xffffffffu, t * 0.5, 3);
   l[t] = __shfl_xor_sync(0xffffffffu, (long long)t << 40, 5);
   f[t] = __shfl_sync(0xffffffffu, t * 0.25f, 7);
+}
+
+// The lanes that bring nothing have brought something before: to the same call, and to the other ones.
+__global__ void parts(int* sums, double* products, int n) {
+  int t = threadIdx.x, sum = 1000 + t;
+  for (int offset = 16; offset; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
+  unsigned some = __ballot_sync(0xffffffffu, t < n);
+  if (t < n) {
+    sum = t + 1;
+    for (int offset = 16; offset; offset /= 2) sum += __shfl_down_sync(some, sum, offset);
+  }
+  sums[t] = sum;
+  double product = 0;
+  for (int trip = 0; trip <= t; ++trip) product += __shfl_xor_sync(__activemask(), t + 0.5, 16) + __shfl_sync(__activemask(), 2 * t, trip);
+  products[t] = product;
 }
 
 int main() {
@@ -44,6 +59,21 @@ int main() {
   shuffles<<<1, 4>>>(p[0], p[1], p[2], p[3], 16, 32);
   auto down = to_host(p[0], 4), across = to_host(p[2], 4);
   for (int t = 0; t < 4; ++t) EXPECT(down[t] == 0 && across[t] == 0, "thread %d: %d %d", t, down[t], across[t]);
+
+  for (int n : {1, 4, 8, 20, 32}) {
+    int* sums;
+    double* products;
+    CUDA(cudaMalloc(&sums, 32 * sizeof(int)));
+    CUDA(cudaMalloc(&products, 32 * sizeof(double)));
+    parts<<<1, 32>>>(sums, products, n);
+    EXPECT(to_host(sums, 1)[0] == n * (n + 1) / 2, "%d lanes: %d", n, to_host(sums, 1)[0]);
+    auto p = to_host(products, 32);
+    for (int t = 0; t < 32; ++t) {
+      double wanted = 0;
+      for (int trip = 0; trip <= t; ++trip) wanted += ((t ^ 16) >= trip ? (t ^ 16) + 0.5 : 0) + 2 * trip;
+      EXPECT(p[t] == wanted, "lane %d: %g for %g", t, p[t], wanted);
+    }
+  }
 
   double* d;
   long long* l;

@@ -103,7 +103,8 @@ def _shuffle(kind: str, brought: Brought) -> Answers:
         last = low + width - 1
         source = {"up": lane - by, "down": lane + by, "xor": lane ^ by, "idx": low | (by & (width - 1))}[kind]
         inside = source >= low if kind == "up" else source <= last
-        answers[item] = brought[first + source][1] if inside and first + source in brought else own
+        there = brought.get(first + source, (0, 0))[1]  # a lane that is not there gives 0
+        answers[item] = there if inside else own
     return answers
 
 

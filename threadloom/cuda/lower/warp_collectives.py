@@ -10,10 +10,11 @@
     %all = load <32 x i8>, ptr %votes; %r = %m & bitcast (%all & 1 != 0) to i32    # once per warp: scalar
 
 Each call has its own array. In a loop a barrier before the store protects the readers of the last iteration; under
-an if or in a while, where lanes may stand aside, votes are cleared behind a further barrier, so that absent lanes count
-as absent. A source lane outside of the segment leaves a shuffle's own value; one that the block has no thread for gives
-0, which CUDA leaves open and sums of small blocks count on. Member masks select among the lanes that are
-there. Semantics: PTX ISA, shfl.sync, vote.sync, match.sync, redux.sync, activemask. After this, `Split(LANES)`.
+an if or in a while, where lanes may stand aside, arrays begin empty and are emptied behind a further barrier, so that
+absent lanes count as absent. A source lane outside of the segment leaves a shuffle's own value; one that is not there
+(it stands aside, or the block has no thread for it) gives 0, which CUDA leaves open and sums over parts of a warp count
+on. Member masks select among the lanes that are there. Semantics: PTX ISA, shfl.sync, vote.sync, match.sync,
+redux.sync, activemask. After this, `Split(LANES)`.
 """
 
 from __future__ import annotations
@@ -149,15 +150,20 @@ class _Site:
     def _flags(self) -> Value:
         """A byte per lane, all absent at first."""
         flags = self._array(I8, WARP_LANES, "flags")
-        with self.editor.collect() as ops:
-            self.editor.store(Const(_FLAGS, "zeroinitializer"), flags, 64)
-        self.lanes.front.extend(ops)
+        self._zero(flags, _FLAGS)
         return flags
 
-    def _clear(self, flags: Value) -> None:
+    def _zero(self, array: Value, lanes: Vector, first: int = 0) -> None:
+        """Before the loop over lanes, one element for each lane."""
+        with self.editor.collect() as ops:
+            start = self.editor.gep(lanes.element, array, const(Int(64), first)) if first else array
+            self.editor.store(Const(lanes, "zeroinitializer"), start, 64)
+        self.lanes.front.extend(ops)
+
+    def _clear(self, array: Value, absent: Const = _ABSENT, first: int = 0) -> None:
         if self.aside:
             self.editor.barrier(Level.LANES)
-            self.editor.store(_ABSENT, self._own(flags, I8))
+            self.editor.store(absent, self._own(array, absent.type, first))
 
     def _bits(self, flags: Value, code: Operand | None, name: str) -> Operand:
         """Bit i: lane i's flag has `code`'s bit; None: is there at all."""
@@ -178,6 +184,8 @@ class _Site:
         spread = kind in ("up", "down")  # these read at a fixed distance: room on both sides keeps the reads contiguous
         first = WARP_LANES if spread else 0
         array = self._array(element, 3 * WARP_LANES if spread else WARP_LANES, "shuffled")
+        if self.aside:
+            self._zero(array, Vector(WARP_LANES, element), first)
         self._publish([(value, self._own(array, element, first))])
         by = editor.and_(by, WARP_LANES - 1)
         low = editor.and_(lane, editor.sub(const(I32, 0), width), "segment")  # first lane of the segment
@@ -199,7 +207,10 @@ class _Site:
         wide = editor.cast("sext", editor.add(source, first) if first else source, Int(64))
         near = editor.load(element, editor.gep(element, array, wide), name="near")
         near = editor.select(there, near, const(element, 0), name="near")
-        return editor.select(inside, near, value, name="shuffle")
+        result = editor.select(inside, near, value, name="shuffle")
+        if self.in_loop:
+            self._clear(array, const(element, 0), first)
+        return result
 
     # ------------------------------------------------------------ votes
 
