@@ -56,7 +56,14 @@ __global__ void carried(int *out, int n) {
   }
   out[threadIdx.x] = own;
 }
+__global__ void chain(volatile int *ready, int *out) {
+  while (threadIdx.x < 63 && ready[threadIdx.x + 1] == 0) {}  // waits
+  out[threadIdx.x] = 1;
+  ready[threadIdx.x] = 1;
+}
 """
+
+KERNELS = ("layer", "normalize", "escapes", "carried", "chain")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +77,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def explained(source: Path) -> dict[str, list[Explained]]:
     found = defaultdict(list)
     for one in explain(str(source)):
-        found[next(name for name in ("layer", "normalize", "escapes", "carried") if name in one.kernel)].append(one)
+        found[next(name for name in KERNELS if name in one.kernel)].append(one)
     return found
 
 
@@ -118,6 +125,13 @@ def test_kept_values_name_the_barriers_that_they_cross(explained: dict[str, list
     carried = [remark for remark in explained["carried"][0].remarks if remark.kind == "kept"]
     crossed = "across line " + ", ".join(str(line) for line in sorted(lines("stays")) if line > 20)
     assert any("own" in remark.text and remark.text.endswith(crossed) for remark in carried)
+
+
+@pytest.mark.clang
+def test_loops_that_may_wait_for_other_threads_are_told(explained: dict[str, list[Explained]]) -> None:
+    assert {line for one in explained["chain"] for line in lines_of(one, "waits")} == lines("waits")
+    others = [one for name, versions in explained.items() for one in versions if name != "chain"]
+    assert others and not any(lines_of(one, "waits") for one in others)
 
 
 @pytest.mark.clang
