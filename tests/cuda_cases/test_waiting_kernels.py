@@ -1,0 +1,36 @@
+"""Which kernels of the cases run on stacks of their own: those that spin until another thread has written, no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from threadloom.cuda import compile_unit, front
+from threadloom.cuda.front import SourceOptions
+from threadloom.cuda.kernel import is_kernel
+from threadloom.cuda.lower import pipeline as lower
+from threadloom.par.ops import Parallel
+from threadloom.par.walk import walk
+
+CASES = sorted(Path(__file__).parent.glob("*.cu"))
+WAITING = {
+    "block_shapes": {"increment"},  # a lock that blocks share
+    "group_by_key": {"insert"},  # a slot that another thread is filling
+    "streams": {"meet", "wait_for"},
+    "waiting_blocks": {"from_the_last", "locked", "forever"},
+    "waiting_threads": {"neighbours", "in_a_function", "of_all_blocks", "warps", "locked", "in_shared"},
+}
+
+
+@pytest.mark.clang
+@pytest.mark.slow
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_only_kernels_that_wait_take_turns(path: Path) -> None:
+    raised, _ = compile_unit.raise_unit(front.compile_source(str(path), SourceOptions(includes=(str(path.parent),))))
+    module = lower.lower(raised.module).module
+    taking = [function.name for function in module.functions if is_kernel(function) and function.body is not None
+              and any(isinstance(op, Parallel) and op.schedule == "turns" for op in walk(function.body))]  # fmt: skip
+    expected = WAITING.get(path.stem, set())
+    assert all(any(name in kernel for kernel in taking) for name in expected)
+    assert all(any(name in kernel for name in expected) for kernel in taking), taking
