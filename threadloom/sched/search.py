@@ -12,7 +12,6 @@ Source: PipeThreader, section 5 (joint search over tile sizes and pipeline order
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -40,6 +39,7 @@ from threadloom.sched.costs import Measured
 from threadloom.sched.cut_late_inputs import cut_late_inputs
 from threadloom.sched.cut_late_outputs import cut_late_outputs
 from threadloom.sched.drop_copies import drop_copies
+from threadloom.sched.fits_nowhere import not_walked, nowhere_error
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.fold_multiple import fold_multiple
 from threadloom.sched.inter import moved_bytes
@@ -62,7 +62,6 @@ from threadloom.sched.walk_axis import walk_axis, walkable_axes
 from threadloom.task.ops import Kind, TaskGraph
 from threadloom.tile.ops import Kernel
 
-FITS_NOWHERE = slug("fits-nowhere", "no choice of tile sizes fits the device")
 UNKNOWN_POLICY = slug("unknown-policy", "the named scheduling policy does not exist")
 POLICIES = ("joint", "decoupled", "optimal")
 LEAST_SCHEDULED = 4  # whatever they cost
@@ -134,14 +133,14 @@ def plan(
     contexts, unsplit = _contexts(kernel, dims, machine, granularity, measured, only, splits, strides_ok or {})
     fitting, rejected, total = _fitting(contexts, only)
     if not fitting:
-        nowhere = _nowhere(contexts[0].graph, machine, rejected)
+        nowhere = nowhere_error(contexts[0].graph, machine, rejected)
         if not any(r.family == "memory:reg" for r in rejected):
             raise nowhere
         return _spilled(kernel, dims, machine, nowhere, granularity, only, strides_ok, most)
     scheduled, more = _search(fitting, policy, limit_s, breadth, max(1, most))
     rejected += more
     if not scheduled:
-        raise _nowhere(contexts[0].graph, machine, rejected)
+        raise nowhere_error(contexts[0].graph, machine, rejected)
     scheduled.sort(key=lambda c: _weighed(c, c.predicted_ns))
     program = _best_program(scheduled, policy, rejected) or _serial_program(fitting, scheduled, policy, rejected)
     if program is None:
@@ -169,7 +168,7 @@ def _contexts(
         parts, unsplit = parts_of(kernel, graphs[0][1], dims, device, only, strides_ok)
         contexts += _split_contexts(parts, graphs[0][0], dims, device, measured, only)
     if not contexts:
-        raise _not_walked(kernel, device, only, unsplit)
+        raise not_walked(kernel, device, only, unsplit)
     for context in contexts:
         context.strides_ok.update(strides_ok)
     return contexts, unsplit
@@ -479,36 +478,3 @@ def _policy_name(made: Candidate, policy: str | Scheduler) -> str:
     used = {m.policy for loop, m in (made.schedules or {}).items() if loop != 0 and m.problem.nodes}
     name = policy if isinstance(policy, str) else "own"
     return f"{name}:{'+'.join(sorted(used))}" if used else name
-
-
-def _wish(only: Partition) -> str:
-    """What a partition wants of the graph."""
-    walk = f"go through {', '.join(only.sequential)} inside one tile"
-    return walk if only.splits < 2 else f"do its reduction in {only.splits} parts"
-
-
-def _not_walked(kernel: Kernel | TaskGraph, device: Device, only: Partition, unsplit: str) -> CompileError:
-    kernel = kernel.kernel if isinstance(kernel, TaskGraph) else kernel
-    return CompileError(
-        FITS_NOWHERE,
-        f"kernel {kernel.name} cannot {_wish(only)} on {device.name}",
-        why=unsplit or "every load depends on it for these extents, or bounds do, or it has tiles of its own",
-        try_="a partition without that",
-        loc=kernel.loc,
-    )
-
-
-def _nowhere(graph: TaskGraph, device: Device, rejected: list[Rejected]) -> CompileError:
-    """Names the memory that the smallest tile overflows."""
-    rejected = [r for r in rejected if not r.partition.sequential and r.partition.splits < 2] or rejected
-    smallest = min(rejected, key=lambda r: math.prod(t.extent for t in r.partition.tiles), default=None)
-    tile = ", ".join(f"{t.axis}={t.extent}" for t in smallest.partition.tiles) if smallest else "none"
-    reason = f"{smallest.family}, {smallest.detail}" if smallest else "no tile was made"
-    numbers = ", ".join(f"{m.name} {int(m.capacity_bytes.value)} bytes" for m in device.memories)
-    return CompileError(
-        FITS_NOWHERE,
-        f"kernel {graph.kernel.name} fits no tile on {device.name}",
-        why=f"the smallest of {len(rejected)} tiles ({tile or 'no axis is cut'}): {reason}; it has {numbers}",
-        try_="a stream over the long axis in place of taking it whole, a narrower element type, or another device",
-        loc=graph.kernel.loc,
-    )
