@@ -10,8 +10,7 @@ from threadloom.cuda import compile_unit, front
 from threadloom.cuda.front import SourceOptions
 from threadloom.cuda.kernel import is_kernel
 from threadloom.cuda.lower import pipeline as lower
-from threadloom.par.ops import Parallel
-from threadloom.par.walk import walk
+from threadloom.cuda.lower.watch_waits import waiting_loops
 
 CASES = sorted(Path(__file__).parent.glob("*.cu"))
 WAITING = {
@@ -29,8 +28,8 @@ WAITING = {
 def test_only_kernels_that_wait_take_turns(path: Path) -> None:
     raised, _ = compile_unit.raise_unit(front.compile_source(str(path), SourceOptions(includes=(str(path.parent),))))
     module = lower.lower(raised.module).module
-    taking = [function.name for function in module.functions if is_kernel(function) and function.body is not None
-              and any(isinstance(op, Parallel) and op.schedule == "turns" for op in walk(function.body))]  # fmt: skip
+    taking = [function.name for function in module.functions 
+              if is_kernel(function) and function.body is not None and waiting_loops(function.body)]  # fmt: skip
     expected = WAITING.get(path.stem, set())
     assert all(any(name in kernel for kernel in taking) for name in expected)
     assert all(any(name in kernel for name in expected) for kernel in taking), taking

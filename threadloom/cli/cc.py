@@ -4,6 +4,7 @@
     loom cc -c part.cu -o part.o     compile one file; link with `loom cc *.o -o prog`
     loom cc -shared -o lib.so x.cu   a shared library
     loom cc --without=PASS,... x.cu  without these optimisations, to see what each is worth
+    loom cc --no-fibers x.cu         an error where threads may wait for one another on stacks of their own
     loom cc --launches=FILE x.cu     with versions for the first launches of a run (LOOM_PROFILE=FILE ./prog wrote it)
 
 Flags about GPU code (-arch, -gencode, -Xptxas, -maxrregcount ...) are accepted; -arch sets __CUDA_ARCH__.

@@ -58,7 +58,7 @@ def unit_options(plan: NvccPlan) -> UnitOptions:
     level = int(plan.optimize) if plan.optimize.isdigit() else 3
     level = min(level, 3) if not plan.debug or plan.optimize else 1
     return UnitOptions(source_options(plan), optimize=level, check=plan.check, without=plan.without,
-                       launches=plan.launches)  # fmt: skip
+                       launches=plan.launches, fibers=plan.fibers)  # fmt: skip
 
 
 def run(plan: NvccPlan) -> int:

@@ -34,6 +34,7 @@ class UnitOptions:
     launches: str = ""  # file with first launches (runtime/profile.cpp)
     store: Path | None = None  # where kernels may be kept to be compiled when they are launched (first_launch.py)
     without: tuple[str, ...] = ()  # names of passes that are left out (lower/pipeline.py: OPTIONAL)
+    fibers: bool = True  # False: loops that may wait for other threads are an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +92,19 @@ def lower_unit(
     dump: Dump = no_dump,
     check: bool = False,
     without: tuple[str, ...] = (),
+    fibers: bool = True,
 ) -> DeviceUnit:
     """Barriers and collectives lowered, entries added."""
     from threadloom.cuda.lower import pipeline
+    from threadloom.cuda.lower.watch_waits import refuse_waits
 
     def hook(name: str, _: Module, after: Module) -> None:
         dump(f"{name}.par", _par_text(after))
 
     told = None if dump is no_dump else hook
     lowered = pipeline.lower(raised.module, hook=told, without=without, check=check).module
+    if not fibers:
+        refuse_waits(lowered)
     functions = {function.name: function for function in lowered.functions}
     entries = tuple(entry.entry(functions[stub.kernel], stub) for stub in stubs)
     lowered = replace(lowered, functions=lowered.functions + entries)
@@ -124,7 +129,7 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         from threadloom.cuda.relocatable import compile_relocatable
 
         return compile_relocatable(ir, options, dump)
-    if options.store is not None:
+    if options.store is not None and options.fibers:  # what is compiled later could be refused too late
         from threadloom.cuda import first_launch
 
         if first_launch.is_worth_it(ir):
@@ -133,7 +138,7 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         raised, stubs = raise_unit(ir, dump)
         if options.launches:
             raised = with_recorded_launches(raised, stubs, options.launches)
-        unit = lower_unit(raised, stubs, dump, options.check, options.without)
+        unit = lower_unit(raised, stubs, dump, options.check, options.without, options.fibers)
         return emit_object(link_unit(ir, unit, options, dump), options)
 
 

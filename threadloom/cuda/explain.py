@@ -21,9 +21,9 @@ from threadloom.cuda.kernel import APART, GENERAL, LAUNCHED, is_kernel
 from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.lower import pipeline as lower
 from threadloom.cuda.lower.effects import Memory
-from threadloom.cuda.lower.runtime_calls import WAITING
 from threadloom.cuda.lower.separators import collective_scope, meets
 from threadloom.cuda.lower.split import Split
+from threadloom.cuda.lower.watch_waits import waiting_loops
 from threadloom.cuda.optimize import pipeline as optimize
 from threadloom.cuda.optimize.global_index import MOST_THREADS
 from threadloom.cuda.optimize.specialize import Specialize
@@ -288,11 +288,8 @@ class _Watch:
             self._say("vectorised", loc, f"{lanes} threads at a time")
 
     def _waits(self, new: Block) -> None:
-        for op in walk(new):
-            if isinstance(op, Parallel) and op.schedule == "turns":
-                asking = [one for one in walk(op.body) if isinstance(one, While) and _asks(one)]
-                for loc in {one.loc for one in asking} or {op.loc}:
-                    self._say("waits", loc, "may last until another thread has written: those around it take turns")
+        for loc in waiting_loops(new):
+            self._say("waits", loc, "may last until another thread has written: those around it take turns")
 
     def _cuts(self, function: Function, module: Module, level: Level) -> None:
         memory = Memory(function, module)
@@ -342,12 +339,6 @@ class _Order:
         """Lines of the barriers between the making of `name` and its last use."""
         first, last = self.made.get(name, 0), self.used.get(name, 0)
         return sorted({op.loc.line for op in self.ops[first:last] if isinstance(op, Barrier) and op.loc})
-
-
-def _asks(loop: While) -> bool:
-    """Whether watch-waits has put its question into this loop."""
-    inside = (one for op in loop.after.ops if isinstance(op, If) for region in regions(op) for one in region.ops)
-    return any(isinstance(one, Leaf) and one.opcode == "call" and one.attrs.callee == WAITING for one in inside)
 
 
 def _barriers_at(block: Block) -> Counter[Loc | None]:

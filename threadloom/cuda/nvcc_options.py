@@ -50,7 +50,7 @@ _VALUED = frozenset(
     "-target-dir -idp -ddp -allow-unsupported-compiler -nvvmir-library-dir -without -launches".split()
 )
 _OPTIONAL_VALUE = frozenset({"-O", "-g", "-allow-unsupported-compiler", "-Werror"})  # value only when joined
-# What has no meaning here: GPU code generation, nvcc's own housekeeping, and --no-fibers: kernels never run on fibers.
+# What has no meaning here: GPU code generation and nvcc's own housekeeping.
 ACCEPTED = frozenset(
     "-code -Xptxas -Xnvlink -Xarchive -Xcudafe -Xfatbin -ccbin -cudart -maxrregcount -t -ftz -prec-div -prec-sqrt "
     "-keep -keep-dir -default-stream -Werror -diag-suppress -diag-warn -diag-error -dopt -split-compile "
@@ -58,7 +58,7 @@ ACCEPTED = frozenset(
     "-G -dlto -no-compress -err-no -forward-unknown-to-host-compiler -src-in-ptx -restrict -noeh -idp -ddp -target-dir "
     "-allow-unsupported-compiler -pg -forward-unknown-to-host-linker -forward-unknown-opts -nvvmir-library-dir "
     "-clean -no-align-double -Wno-deprecated-gpu-targets -Wreorder -Wdefault-stream-launch -Wmissing-launch-bounds "
-    "-Wext-lambda-captures-this -compress-all -no-fibers -w".split()
+    "-Wext-lambda-captures-this -compress-all -w".split()
 )
 MODULES = frozenset({"-ptx", "-cubin", "-fatbin"})  # what the driver API loads: runtime/modules.cpp
 _GPU_OUTPUT = {"-optix-ir": "OptiX IR"}
@@ -97,6 +97,7 @@ class NvccPlan:
     output_directory: str = ""
     check: bool = False  # watch every access of kernels (loom check)
     without: tuple[str, ...] = ()  # passes that are left out, to see what each is worth
+    fibers: bool = True  # False: kernels that may wait for other threads are an error
     launches: str = ""  # what a run under LOOM_PROFILE wrote: kernels get versions for its first launches
 
 
@@ -239,6 +240,8 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str], word: str) 
             plan.output_directory = value
         case "-without":
             plan.without = (*plan.without, *_optional_passes(value))
+        case "-no-fibers":
+            plan.fibers = False
         case "-launches":
             plan.launches = _readable(value)
         case "-optf":

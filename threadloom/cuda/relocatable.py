@@ -153,7 +153,8 @@ def link_device(parts: list[DevicePart], options: UnitOptions, dump: Dump = no_d
     known = frozenset(name for part in parts for name in part.variables)
     with compile_unit.uncollected():
         raised = compile_unit.raise_device([part.device for part in parts], tuple(stubs), known, dump)
-        unit = compile_unit.lower_unit(raised, tuple(stubs.values()), dump, options.check, options.without)
+        kernels = tuple(stubs.values())
+        unit = compile_unit.lower_unit(raised, kernels, dump, options.check, options.without, options.fibers)
     shared = tuple(v for v in unit.lowered.globals if v.name in known)
     text = compile_unit.device_text(unit, shared, (), options, dump)
     marker = f'@loom.linked = private constant [1 x i8] c"1", section "{LINKED_SECTION}"\n'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from threadloom.cli import nvcc
 from threadloom.cuda import nvcc_options
 from threadloom.cuda.nvcc_options import parse
 from threadloom.errors import CompileError
@@ -42,7 +43,20 @@ def test_passes_can_be_left_out_by_name() -> None:
         parse(["--without=split-threads", "a.cu"])
 
 
-@pytest.mark.parametrize("option", ["--no-fibers", "--extra-device-vectorization", "-w", "--use_fast_math"])
+def test_further_options_stand_in_nvccs_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr("threadloom.cli.main", lambda argv: seen.extend(argv) or 0)
+    monkeypatch.setenv("NVCC_PREPEND_FLAGS", "-O2 -I 'a b'")
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "--no-fibers")
+    assert nvcc.main(["a.cu"]) == 0
+    assert seen == ["cc", "-O2", "-I", "a b", "a.cu", "--no-fibers"]
+
+
+def test_kernels_that_wait_can_be_forbidden() -> None:
+    assert parse(["a.cu"]).fibers and not parse(["--no-fibers", "a.cu"]).fibers
+
+
+@pytest.mark.parametrize("option", ["--extra-device-vectorization", "-w", "--use_fast_math"])
 def test_what_has_no_meaning_here_may_be_asked_for(option: str) -> None:
     assert parse([option, "a.cu"]).inputs == [("a.cu", "cu")]
 

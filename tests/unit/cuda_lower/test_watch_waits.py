@@ -7,9 +7,10 @@ import pytest
 
 from threadloom.cuda.lower.peel_rows import PeelRows
 from threadloom.cuda.lower.runtime_calls import WAITING
-from threadloom.cuda.lower.watch_waits import WatchWaits
+from threadloom.cuda.lower.watch_waits import WatchWaits, refuse_waits
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.vectorize_threads import VectorizeThreads
+from threadloom.errors import CompileError
 from threadloom.par.interp import interpret
 from threadloom.par.text import parse, print_module
 from threadloom.par.verify import verify
@@ -85,6 +86,16 @@ def test_loops_around_a_loop_that_waits_take_turns(load: str, turns: bool):
     assert WAITING in text
     assert text.count("schedule(turns)") == 2 * turns  # blocks and threads
     assert print_module(parse(text)) == text
+
+
+@pytest.mark.parametrize(("load", "waits"), [(GLOBAL, True), (LOCK, True), (UPDATE, False)])
+def test_kernels_that_wait_can_be_refused(load: str, waits: bool):
+    module = WatchWaits().apply(_module(load))
+    if not waits:
+        return refuse_waits(module)
+    with pytest.raises(CompileError, match="until another thread has written") as caught:
+        refuse_waits(module)
+    assert (caught.value.slug, caught.value.loc.line) == ("cuda-waits", 7)
 
 
 COUNTER = "%v = load volatile i32, ptr %flag, align 4\n%own = icmp slt i32 %i, %n"

@@ -18,7 +18,7 @@ the program after five minutes.
 Interchange, a trip of each thread in turn, was not taken: a thread that has left its loop must go on to what others
 wait for, through any loops around, which the split's masks do not do; and it would cost every program.
 Tried: a thread of the system for each CUDA thread that waits; a chain of 100 blocks of 64 then made two thousand of
-them and took minutes.
+them and took minutes. `--no-fibers` refuses such loops instead (refuse_waits).
 Needs: all other passes done, which an operation more in these loops would disturb. `loom check` has its own.
 """
 
@@ -32,6 +32,7 @@ from threadloom.cuda.lower.effects import Memory
 from threadloom.cuda.lower.runtime_calls import WAITING, is_check_call
 from threadloom.cuda.lower.traverse import expand, walk
 from threadloom.cuda.lower.waits import ends_alone, may_see_others, may_wait
+from threadloom.errors import CompileError, slug
 from threadloom.par.ops import (
     I32,
     I64,
@@ -40,6 +41,7 @@ from threadloom.par.ops import (
     Condition,
     Const,
     Function,
+    If,
     Leaf,
     Level,
     Module,
@@ -50,7 +52,10 @@ from threadloom.par.ops import (
     Yield,
 )
 from threadloom.par.passes import map_functions, through_functions
-from threadloom.par.walk import with_regions
+from threadloom.par.walk import regions, with_regions
+from threadloom.source import Loc
+
+WAITS = slug("cuda-waits", "with --no-fibers, a loop may wait for another thread of its launch")
 
 FIRST_ASKED = 32  # turns until a loop asks first (runtime/device_functions.cpp has the same)
 
@@ -68,6 +73,35 @@ class WatchWaits:
             return module
         callers = _functions_that_wait(module, waiting)
         return map_functions(module, lambda function: _with_turns(function, waiting, callers))
+
+
+def waiting_loops(block: Block) -> list[Loc]:
+    """Where, behind this pass, loops stand that threads around them take turns for; calls of functions that wait have
+    the place of the loop over threads around them."""
+    found: dict[Loc, None] = {}
+    for op in walk(block.ops):
+        if isinstance(op, Parallel) and op.schedule == "turns":
+            asking = [inner.loc for inner in walk(op.body.ops) if isinstance(inner, While) and _asks(inner)]
+            found |= dict.fromkeys(loc for loc in asking or [op.loc] if loc)
+    return list(found)
+
+
+def refuse_waits(module: Module) -> None:
+    """CompileError `cuda-waits` at the first loop that would need a stack of its own."""
+    for function in module.functions:
+        for loc in waiting_loops(function.body) if function.body else ():
+            raise CompileError(
+                WAITS,
+                "this loop may last until another thread has written",
+                loc=loc,
+                why="threads that wait run on stacks of their own, and --no-fibers forbids these",
+                try_="leave the option out, or meet at a barrier in place of the loop",
+            )
+
+
+def _asks(loop: While) -> bool:
+    inside = (one for op in loop.after.ops if isinstance(op, If) for region in regions(op) for one in region.ops)
+    return any(_calls(one, frozenset({WAITING})) for one in inside)
 
 
 def _watch(function: Function, module: Module, waiting: set[int]) -> Module:
