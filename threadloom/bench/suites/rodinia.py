@@ -18,12 +18,12 @@ from threadloom.bench.suites.program import BUILD, CRASH, PASS, WRONG, Program, 
 ABOUT = (
     "All CUDA programs of Rodinia, unmodified, built by their Makefiles under `--no-fibers`. Inputs that the "
     "repository lacks are generated (`threadloom/bench/suites/rodinia_data.py`: same formats, our numbers). "
-    "`twin` is the OpenMP version of the same program, built by gcc. Build times are CPU seconds, run "
-    "times are of a shared machine, no measurement. srad_v1 runs with 512 x 512 pixels: with the usual 502 x 458 the second pass of its own `reduce` "
-    "kernel adds elements that are no partial sums, on a GPU too. heartwall's twin looks for the largest correlation, "
-    "the CUDA program for the largest absolute one; the twin's copy does so, too. mummergpu is built by its option "
-    "`dbg=1`, since some of its host functions return without a value, which newer compilers punish when they "
-    "optimise, and with `unistd.h`."
+    "`twin` is the OpenMP version of the same program, built by gcc. Build times are CPU seconds, run times are "
+    "of a shared machine, no measurement. srad_v1 runs with 512 x 512 pixels: with the usual 502 x 458 the second "
+    "pass of its own `reduce` kernel adds elements that are no partial sums, on a GPU too. heartwall's twin looks "
+    "for the largest correlation, the CUDA program for the largest absolute one; the twin's copy does so, too. "
+    "mummergpu is built by its option `dbg=1`, since some of its host functions return without a value, which "
+    "newer compilers punish when they optimise, and with `unistd.h`."
 )
 _HOME = (  # no kernel of these programs may need a stack of its own
     "H=$(loom cuda-home) && export PATH=$H/bin:$PATH LIBRARY_PATH=$H/lib64 LD_LIBRARY_PATH=$H/lib64 "
