@@ -1,6 +1,7 @@
 // slow; A tile of 16 that is passed on as `thread_group`, in a part of the block: its barrier is the tile's, not the block's.
 // Tiles of tiles count within the larger tile, and parts of a coalesced group consist of its threads.
 #include <cooperative_groups.h>
+#include <cooperative_groups/scan.h>
 
 #include "check.h"
 
@@ -39,6 +40,21 @@ __global__ void parts(int* out) {
   }
   out[threadIdx.x] = rank;
 }
+/* Scans over tiles of two warps. */
+__global__ void scans(int* out) {
+  auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+  int rank = (int)tile.thread_rank();
+  out[threadIdx.x] = cg::inclusive_scan(tile, rank) * 10000 + cg::exclusive_scan(tile, rank, cg::plus<int>());
+}
+static void check_scans() {
+  int* out = to_device(std::vector<int>(128));
+  scans<<<1, 128>>>(out);
+  auto got = to_host(out, 128);
+  for (int i = 0; i < 128; ++i) {
+    int rank = i % 64, before = rank * (rank - 1) / 2;
+    EXPECT(got[i] == (before + rank) * 10000 + before, "scan %d: %d", i, got[i]);
+  }
+}
 static void check_parts(int threads) {
   int* out = to_device(std::vector<int>(threads));
   parts<<<1, threads>>>(out);
@@ -51,6 +67,7 @@ static void check_parts(int threads) {
 
 int main() {
   check_parts(64);
+  check_scans();
   const int threads = 64;
   int* out = to_device(std::vector<int>(threads));
   turn_three_times<<<1, threads>>>(out);

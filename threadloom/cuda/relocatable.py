@@ -49,7 +49,7 @@ def compile_relocatable(ir: FrontIr, options: UnitOptions, dump: Dump = no_dump)
     static_kernels = {
         s.kernel for s in stubs if re.search(rf"^define internal [^\n]*{re.escape(s.name)}", ir.host, re.M)
     }
-    device = _renamed(ir.device, statics | static_kernels, suffix)
+    device = _renamed(_with_instances(ir.device), statics | static_kernels, suffix)
     host = _renamed(ir.host, statics, suffix)
     stubs = tuple(replace(s, kernel=s.kernel + suffix) if s.kernel in static_kernels else s for s in stubs)
     variables = tuple(name + suffix if name in statics else name for name in shadows)
@@ -64,6 +64,11 @@ def _shadows(host_ir: str) -> dict[str, str]:
     """Host shadows of device variables defined in this file, with their linkage."""
     found = re.findall(r'^@("[^"]*"|[-\w$.]+) = (?!external)(\w+) [^\n]* undef(?:,|$)', host_ir, re.MULTILINE)
     return {name.strip('"'): linkage for name, linkage in found}
+
+
+def _with_instances(device_ir: str) -> str:
+    """`template __device__ float f<3>(float);` serves other files; clang makes it internal, for it compiles for one."""
+    return re.sub(r"^define internal (?=[^\n]*\) [^\n]*\bcomdat\b)", "define weak_odr ", device_ir, flags=re.MULTILINE)
 
 
 def _is_static(name: str) -> bool:

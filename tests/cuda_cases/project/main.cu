@@ -7,10 +7,11 @@
 extern __device__ int counter;
 extern __constant__ float table[4];
 __device__ int helper(int x);
+template <int factor> __device__ int scaled(int x);
 __device__ void block_sum(int* tile, int n);
 static __device__ int own = 5;
 
-static __global__ void local(int* p) { p[1] = own; }
+static __global__ void local(int* p) { p[1] = scaled<3>(own) - scaled<2>(own); }
 
 __global__ void kernel(int* p) {
   __shared__ int tile[64];

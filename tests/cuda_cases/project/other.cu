@@ -9,6 +9,10 @@ static __device__ int own = 7;
 
 __device__ int helper(int x) { return 2 * x + 1; }
 
+template <int factor> __device__ int scaled(int x) { return factor * x; }
+template __device__ int scaled<2>(int);
+template __device__ int scaled<3>(int);
+
 __device__ void block_sum(int* tile, int n) {
   for (int step = n / 2; step > 0; step /= 2) {
     __syncthreads();

@@ -148,6 +148,7 @@ template <unsigned Size, class Parent> class thread_block_tile<Size, Parent, tru
     sync();
     return got;
   }
+  template <class T> __device__ T shfl_up(T v, unsigned delta) const { return shfl(v, thread_rank() < delta ? thread_rank() : thread_rank() - delta); }  /* for scans */
   __device__ int any(int predicate) const { return __loom_reduce((int)(predicate != 0), [](int a, int b) { return a | b; }); }
   __device__ int all(int predicate) const { return __loom_reduce((int)(predicate != 0), [](int a, int b) { return a & b; }); }
   template <class T, class Op> __device__ T __loom_reduce(T v, Op op) const {
