@@ -122,9 +122,26 @@ ALWAYS_INLINE Moment after_read(const Block& block, const Cell& cell, Moment now
   return first == now ? own_read(now) : 0;
 }
 
+// Most accesses find that all which the cell remembers came before a barrier of the block, or before all that counts.
+ALWAYS_INLINE bool all_before(const Block& block, const Cell& cell, Moment now, Moment since) {
+  Moment begin = now & ~(one_interval - 1);
+  auto before = [&](Moment m) { return m < since || (m < begin && m >= block.start); };
+  return before(cell.write) & before(cell.read[0]) & before(cell.read[1]);
+}
+
 ALWAYS_INLINE void touch(const Block& block, Cell& cell, Moment& quick, Moment now, int kind, const Object* shared) {
   Moment since = shared ? block.start : state().launch;
   bool written = cell.write >= since;
+  if (all_before(block, cell, now, since) && (written || !shared || kind == Write)) {
+    if (kind == Write) {
+      cell = {now, {0, 0}}, quick = own_write(now);
+      return;
+    }
+    if (kind == Read) {
+      cell.read[0] = now, cell.read[1] = 0, quick = own_read(now);
+      return;
+    }
+  }
   if (shared && !written && !writes_only(kind)) report_uninitialised(now, shared->name);
   if (written && !apart(block, cell.write, now)) compare(block, cell.write, now);
   if (reads_only(kind)) {
