@@ -5,6 +5,7 @@ same bytes."""
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -112,3 +113,11 @@ def check(name: str, case: Case, golden) -> None:
 
 def test_nothing_is_stored_that_is_not_made():
     assert {p.stem for p in FOLDER.glob("*.cu")} == {*CASES, *SMALL}
+
+
+def test_what_is_to_be_unrolled_is_a_loop():
+    """NVRTC warns of anything else."""
+    for folder in (FOLDER, FOLDER.parent / "sm80"):
+        for stored in folder.glob("*.cu"):
+            following = re.findall(r"#pragma unroll.*\n\s*(.*)", stored.read_text(encoding="utf-8"))
+            assert all(line.startswith(("for ", "#pragma unroll")) for line in following), stored.name

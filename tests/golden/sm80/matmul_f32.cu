@@ -59,7 +59,6 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       group_sync(1 + worker, 256);  // and so have the copies of the other threads
       // dot_acc: acc.2
       if ((u32)(t_2 - 2) < (u32)count_2) {
-        #pragma unroll
         {
           #pragma unroll 1
           for (int depth = 0; depth < 8; depth++) {
@@ -122,7 +121,6 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       copy_wait<3>();  // dependence: load_b -> dot_acc (b)
       group_sync(1 + worker, 256);  // and so have the copies of the other threads
       // dot_acc: acc.2
-      #pragma unroll
       {
         #pragma unroll 1
         for (int depth = 0; depth < 8; depth++) {
@@ -185,7 +183,6 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
       group_sync(1 + worker, 256);  // and so have the copies of the other threads
       // dot_acc: acc.2
       if ((u32)(t_2 - 2) < (u32)count_2) {
-        #pragma unroll
         {
           #pragma unroll 1
           for (int depth = 0; depth < 8; depth++) {

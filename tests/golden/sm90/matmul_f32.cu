@@ -118,7 +118,6 @@ else if (group == 1) {
       barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2,  // dependence: load_a -> dot_acc (a)
                    full_b + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 4);  // dependence: load_b -> dot_acc (b)
       // dot_acc: acc.2
-      #pragma unroll
       {
         #pragma unroll 1
         for (int depth = 0; depth < 8; depth++) {

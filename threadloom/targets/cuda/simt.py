@@ -74,7 +74,8 @@ def _emit_one(
     own_rows, own_columns = plan.m // rows_at_once, plan.n // LANES
     step = _step(plan.k_axis, plan.k, row, column, vector)
     passes = f"for (int kk = 0; kk < {plan.k // (step * LANES)}; kk++)"
-    w.line("#pragma unroll")
+    if isinstance(row, Registers):
+        w.line("#pragma unroll")
     with w.block(passes) if isinstance(row, Registers) else w.block(""):
         w.line("#pragma unroll 1")
         if isinstance(row, Registers):
