@@ -36,7 +36,8 @@ from threadloom.sched.reuse import recipe_of_candidate, recipe_text, remake
 from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
 from threadloom.targets.cuda.driver import WATCHDOG
-from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.launch import device_tensors, kernel_for
 from threadloom.targets.cuda.nvrtc import compile_source
 from threadloom.tile.ops import Access
 

@@ -30,7 +30,8 @@ from threadloom.sched.search import plan
 from threadloom.targets.cuda import driver_work
 from threadloom.targets.cuda.compile import CudaKernel, compile_program
 from threadloom.targets.cuda.driver import WATCHDOG
-from threadloom.targets.cuda.launch import fault_of, raise_if_stuck
+from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.launch import raise_if_stuck
 from threadloom.targets.cuda.time_plan import DeviceData, packed_facts_of, time_kernels
 
 CLUSTERS = (1, 2, 4)

@@ -38,16 +38,17 @@ from hopper_conditions import conditions
 
 from threadloom.comparison import tolerance
 from threadloom.errors import CompileError
-from threadloom.targets.cuda import launch as launching
+from threadloom.targets.cuda import best_plan
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
 from threadloom.targets.cuda.driver import WATCHDOG
-from threadloom.targets.cuda.launch import fault_of, kernel_for, raise_if_stuck
+from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.launch import kernel_for, raise_if_stuck
 from threadloom.targets.cuda.launch_copies import OnGpu
 from threadloom.targets.cuda.time_plan import packed
 from threadloom.tile.ops import Access
 from threadloom.tolerance import worst_error
 
-launching.MOST_TRIED = 3  # plans compiled until one does not spill: these programs have to be right, not fast
+best_plan.MOST_TRIED = 3  # plans compiled until one does not spill: these programs have to be right, not fast
 PLACES = ("extent", "grid", "stream", "loop", "axis", "load", "store")  # features that are no operations
 
 

@@ -23,7 +23,7 @@ from threadloom.sched.reuse import from_afar, key_of, recipe_from_text, remake
 from threadloom.sched.search import Outcome, context_of, graphs_of, plan, proved_program
 from threadloom.sched.shipped import shipped
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of
-from threadloom.targets.cuda.launch import fault_of
+from threadloom.targets.cuda.faults import fault_of
 from threadloom.tile.ops import Kernel
 
 AHEAD, BACK, ONCE, SHIPPED = "-ahead", "-back", "-once", "shipped"

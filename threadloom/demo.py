@@ -115,7 +115,7 @@ def kernels(names: list[str], machine: Machine, folder: Path, repeat: int) -> It
 
 def show(chosen: kernel_argument.Chosen, machine: Machine, folder: Path, repeat: int) -> Shown:
     """Run and draw one kernel; on the CPU where the GPU's generator has no code for it."""
-    from threadloom.targets.cuda.launch import NOT_COMPILED
+    from threadloom.targets.cuda.best_plan import NOT_COMPILED
     from threadloom.targets.cuda.unsupported import NO_CODE
     from threadloom.whole_file import write_whole
 

@@ -16,7 +16,8 @@ from threadloom.machine.devices import device
 from threadloom.sched.check import check
 from threadloom.sched.search import plan
 from threadloom.sched.simulate_tiles import simulate_tiles
-from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.launch import device_tensors, kernel_for
 from threadloom.tolerance import bound, worst_error
 
 pytest.importorskip("cuda.bindings.nvrtc")

@@ -15,8 +15,9 @@ from threadloom.sched.search import plan
 from threadloom.targets.cuda import compile as compiling
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.driver import WATCHDOG
+from threadloom.targets.cuda.faults import fault_of
 from threadloom.targets.cuda.group_waits import cover_younger, with_full_waits
-from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.targets.cuda.launch import device_tensors, kernel_for
 from threadloom.task.ops import Method
 
 

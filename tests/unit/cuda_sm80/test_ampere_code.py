@@ -13,7 +13,8 @@ from tests.unit.cuda_target.machine_code import NAMES, Sass, example_call, sass
 from threadloom.machine.devices import device
 from threadloom.sched.ops import Issue
 from threadloom.targets.cuda.compile import CudaKernel
-from threadloom.targets.cuda.launch import device_tensors, fault_of, kernel_for
+from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.launch import device_tensors, kernel_for
 from threadloom.task.ops import Kind, Method
 
 pytest.importorskip("cuda.bindings.nvrtc")

@@ -13,8 +13,9 @@ from tests.unit.cuda_target.fake_driver import OnGpu
 from tests.unit.cuda_target.machine_code import example_call
 from threadloom.machine.devices import device as find_device
 from threadloom.sched.search import plan
-from threadloom.targets.cuda import launch
+from threadloom.targets.cuda import best_plan, launch
 from threadloom.targets.cuda.compile import facts_of
+from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.emit import emit
 from threadloom.targets.cuda.launch import device_tensors
 from threadloom.targets.cuda.serves import bucket, serves
@@ -124,11 +125,11 @@ def test_code_that_serves_is_the_code_that_would_be_made(name: str):
 def test_further_partitions_are_scheduled_where_all_have_faults(monkeypatch):
     """Where the code of everything that the search scheduled spills, smaller tiles are tried."""
     kernel, dims = added.tile(), {"M": 4096, "N": 1024}
-    monkeypatch.setattr(launch, "compile_program", lambda program, *rest: program)
-    facts = {t.name: launch.TensorFacts(t, 1, True) for t in kernel.tensors}
+    monkeypatch.setattr(best_plan, "compile_program", lambda program, *rest: program)
+    facts = {t.name: TensorFacts(t, 1, True) for t in kernel.tensors}
     scheduled = len(plan(kernel, dims, "h200").candidates)
-    found = list(launch._compiled(kernel, dims, facts, find_device("h200"), ()))
-    assert launch.MOST_TRIED >= len(found) > scheduled
+    found = list(best_plan.compiled(kernel, dims, facts, find_device("h200"), ()))
+    assert best_plan.MOST_TRIED >= len(found) > scheduled
     assert len({(p.partition, p.device, p.decisions) for p in found}) == len(found)
     rows = [next(t.worker_extent for t in p.partition.tiles if t.axis == "m") for p in found]
     assert rows[scheduled] <= min(rows[:scheduled])

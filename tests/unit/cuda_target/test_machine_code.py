@@ -11,8 +11,8 @@ from tests.unit.cuda_target.machine_code import NAMES, Sass, example, example_ca
 from threadloom.sched.ops import Issue
 from threadloom.targets.cuda.compile import CudaKernel, facts_of
 from threadloom.targets.cuda.emit import emit
-from threadloom.targets.cuda.faults import MOST_SHARED_BYTES
-from threadloom.targets.cuda.launch import device_tensors, fault_of
+from threadloom.targets.cuda.faults import MOST_SHARED_BYTES, fault_of
+from threadloom.targets.cuda.launch import device_tensors
 from threadloom.task.ops import Kind, Method
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -71,9 +71,7 @@ def check_units(kernel: CudaKernel, code: Sass) -> None:
 LARGE = ("matmul", "flash_attention", "chunk_scan", "softmax")  # by default: at SHAPE, others at their first small one
 
 
-@pytest.mark.parametrize(
-    "name", some(NAMES, ["matmul", "softmax"])
-)
+@pytest.mark.parametrize("name", some(NAMES, ["matmul", "softmax"]))
 def test_example(name: str, tmp_path):
     check_example(name, "" if name in LARGE else "small", "f16", tmp_path)
 

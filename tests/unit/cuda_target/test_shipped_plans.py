@@ -19,7 +19,7 @@ from threadloom.sched import reuse, shipped
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.reuse import Origin, Recipe, choose, key_of, recipe_text
 from threadloom.store import Store, StoredPlan, shape_text
-from threadloom.targets.cuda import launch
+from threadloom.targets.cuda import best_plan
 from threadloom.targets.cuda.compile import compile_program
 from threadloom.targets.cuda.time_plan import packed_facts
 
@@ -85,7 +85,7 @@ def test_a_call_tries_them_in_that_order(ship, monkeypatch):
     ship()
     monkeypatch.setattr(reuse, "WORSE", 100.0)
     far = {**DIMS, "M": 32 * DIMS["M"]}
-    own, lent, *_ = itertools.islice(launch._programs(KERNEL, far, packed_facts(KERNEL, far), H200), 3)
+    own, lent, *_ = itertools.islice(best_plan.programs_for(KERNEL, far, packed_facts(KERNEL, far), H200), 3)
     assert own.partition.tiles != TILES and not any(key == "borrowed_from" for key, _ in own.decisions)
     assert lent.partition.tiles == TILES
 

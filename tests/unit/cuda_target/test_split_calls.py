@@ -19,7 +19,7 @@ from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.search import plan
 from threadloom.targets.cuda import launch
 from threadloom.targets.cuda.compile import CudaKernel, between_facts, compile_program
-from threadloom.targets.cuda.launch import fault_of
+from threadloom.targets.cuda.faults import fault_of
 from threadloom.targets.cuda.serves import bucket
 from threadloom.targets.cuda.time_plan import make_ready, packed_facts_of, read_ready
 

@@ -25,7 +25,8 @@ from threadloom.targets.cuda import driver, driver_work, nvrtc
 from threadloom.targets.cuda.clocks import read_clocks
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor, compile_program, facts_of, packed
 from threadloom.targets.cuda.copy import TensorFacts
-from threadloom.targets.cuda.launch import NO_EMITTER, fault_of, model_of, raise_if_stuck
+from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.launch import NO_EMITTER, model_of, raise_if_stuck
 from threadloom.targets.cuda.launch_prepared import Prepared
 from threadloom.tile.ops import Access, Kernel
 
