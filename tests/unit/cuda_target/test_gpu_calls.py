@@ -275,6 +275,14 @@ def test_code_that_nvrtc_kept_from_before_is_assembled_again(monkeypatch):
     assert options == [(), ("--no-cache",)]
 
 
+def test_parameters_called_like_loop_variables_are_no_warning():
+    from threadloom.targets.cuda import nvrtc
+
+    body = "{ for (int k = 0; k < n; k++) k_sum += k; k_sum += k[0]; } k[1] = k_sum;"
+    made = nvrtc.compile_source(f'extern "C" __global__ void one(int *k, int n) {{ int k_sum = 0; {body} }}', "sm_90a")
+    assert "warning" not in made.log
+
+
 def test_nvrtc_knows_how_to_do_without_its_cache():
     from threadloom.targets.cuda import nvrtc
 

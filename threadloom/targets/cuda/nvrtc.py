@@ -99,6 +99,7 @@ def _compile(source: str, arch: str, name: str, defines: tuple[str, ...], more: 
     _, program = nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(texts), texts, names)
     options = [f"--gpu-architecture={arch}", "-std=c++17", "--ptxas-options=-v", "-lineinfo"]
     options.append("--diag-suppress=177")  # a variable that is never read: the compiler removes it
+    options.append("--diag-suppress=780")  # a parameter called like a loop variable before it, which is over
     options += [*(f"-D{d}" for d in defines), *more]
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
     log = _log(nvrtc, program)
