@@ -17,9 +17,10 @@ from threadloom.comparison import compare
 from threadloom.errors import CompileError
 from threadloom.machine.devices import device
 from threadloom.sched.search import plan
+from threadloom.targets.cuda.best_plan import programs_for
 from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit import KernelSource
-from threadloom.targets.cuda.launch import _programs, device_tensors
+from threadloom.targets.cuda.launch import device_tensors
 from threadloom.targets.cuda.sm80.emit import emit
 from threadloom.tile.ops import Access
 
@@ -31,7 +32,7 @@ def generated(call) -> KernelSource:
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     refused: list[CompileError] = []
-    for program in itertools.islice(_programs(call.kernel, call.dims, facts, device("a100"), splits=False), 8):
+    for program in itertools.islice(programs_for(call.kernel, call.dims, facts, device("a100"), splits=False), 8):
         try:
             return emit(program, facts, call.dims)
         except CompileError as error:
