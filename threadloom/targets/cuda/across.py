@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Digit, Layout, Source
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.targets.cuda.team import WARPGROUP
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
@@ -20,7 +20,7 @@ def emit_reduce_threads(scope: Scope, op: tile.Reduce, source: Layout, result: R
     """Combine what threads that share a result hold; afterwards each of them has it."""
     w, n, dtype = scope.writer, result.layout.registers, result.dtype
     for mask in lane_masks(source, op.axis):
-        w.line("#pragma unroll")
+        w.line(unroll(n, dtype))
         shuffled = f"__shfl_xor_sync(0xffffffffu, {result.name}[r], {mask})"
         total = c.combine(op.fn, dtype, f"{result.name}[r]", shuffled)
         w.line(f"for (int r = 0; r < {n}; r++) {result.name}[r] = {total};")
@@ -29,7 +29,7 @@ def emit_reduce_threads(scope: Scope, op: tile.Reduce, source: Layout, result: R
             _over_warps(scope, op.fn, result, digit, place)
     if (workers := sharing_workers(scope, op)) > 1:
         kind = c.register_type(dtype)
-        w.line("#pragma unroll")
+        w.line(unroll(n, dtype))
         with w.block(f"for (int r = 0; r < {n}; r++)"):
             _exchange_workers(scope, f"{result.name}[r]", kind, workers)
             w.line(f"{kind} all = {_peer_worker(kind, '0')};")
@@ -84,7 +84,7 @@ def emit_position_threads(scope: Scope, op: tile.Reduce, source: Layout, best: R
         w.line(f"if ({test}) {best.name}[r] = value, {at.name}[r] = position;")
 
     def each_register():
-        w.line("#pragma unroll")
+        w.line(unroll(n, best.dtype))
         return w.block(f"for (int r = 0; r < {n}; r++)")
 
     for mask in lane_masks(source, op.axis):
@@ -138,7 +138,7 @@ def places(layout: Layout, source: Source) -> list[tuple[Digit, int]]:
 def _over_warps(scope: Scope, fn: str, result: Registers, digit: Digit, place: int) -> None:
     w, dtype = scope.writer, result.dtype
     kind = c.register_type(dtype)
-    w.line("#pragma unroll")
+    w.line(unroll(result.layout.registers, dtype))
     with w.block(f"for (int r = 0; r < {result.layout.registers}; r++)"):
         _exchange(scope, f"{result.name}[r]", kind)
         w.line(f"{kind} all = {_peer(scope, kind, digit, place, '0')};")
@@ -204,14 +204,14 @@ def _scan_level(
         steps = range(digit.size - 2, -1, -1) if op.reverse else range(1, digit.size)
         back = place if op.reverse else -place
         for step in steps:
-            w.line("#pragma unroll")
+            w.line(unroll(made.layout.registers, made.dtype))
             each = f"for (int i = 0; i < {made.layout.registers}; i++)"
             with w.block(f"{each} if (i / {place} % {digit.size} == {step}{first})"):
                 total = _from_last_thread(scope, op, lower, f"{made.name}[i + {back}{ends}]", kind)
                 w.line(f"const {kind} before = {total};")
                 _add_to_block(scope, op, made, count, spread)
         return
-    w.line("#pragma unroll")
+    w.line(unroll(made.layout.registers, made.dtype))
     with w.block(f"for (int i = 0; i < {made.layout.registers}; i++) if (true{first})"):
         total = _from_last_thread(scope, op, lower, f"{made.name}[i{ends}]", kind)
         w.line(f"{kind} before = {c.identity(op.fn, made.dtype)};")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from threadloom.targets.cuda.layout import Layout, Source, coordinate
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.tile import ops as tile
 
 
@@ -31,12 +31,12 @@ def emit_conversion(
     w.line(f"{team.sync}  // scratch is free")
     first = _first_replica(held.layout)
     with w.block(f"if ({first})" if first else ""):
-        w.line("#pragma unroll")
+        w.line(unroll(held.layout.registers, held.dtype))
         with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
             w.line(f"const {kind} element = {element};")
             w.line(f"write_shared<{size}>({at}({_row_major(held.layout, axes, extents)}), &element);")
     w.line(team.sync)
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, held.dtype))
     with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
         w.line(f"read_shared<{size}>(&{made.name}[i], {at}({_row_major(layout, axes, extents)}));")
     return made

@@ -15,7 +15,7 @@ from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.elements import read
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.names import identifier
-from threadloom.targets.cuda.registers import Place, Registers, Scope
+from threadloom.targets.cuda.registers import Place, Registers, Scope, unroll
 from threadloom.targets.cuda.shared import BOX_ALIGN_BYTES, SharedTile
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.tile import ops as tile
@@ -175,7 +175,7 @@ def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers
     if layout.registers == 1:
         w.line(f"{result.name}[0] = {_load_expression(scope, op, tensor, layout, '0')};")
         return
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, result.dtype))
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         if vector == 1:
             w.line(f"{result.name}[i] = {_load_expression(scope, op, tensor, layout, 'i')};")
@@ -203,7 +203,7 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
     missing = missing_axes(scope, op)
     owner = "" if missing else _owner(layout)
     with w.block(f"if ({owner})" if owner else ""), _along(scope, missing, layout):
-        w.line("#pragma unroll")
+        w.line(unroll(layout.registers, source))
         with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
             indices = element_indices(scope, op.subscripts, layout, "i")
             valid = inside(tensor, indices, _valid(scope, op.value, layout))
@@ -242,7 +242,7 @@ def _emit_store_nibbles(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: Te
         return
     owner = _owner(layout)
     with w.block(f"if ({owner})" if owner else ""):
-        w.line("#pragma unroll")
+        w.line(unroll(layout.registers, source))
         with w.block(f"for (int i = 0; i < {layout.registers}; i += 2)"):
             valid, halves = [], []
             for register in ("i", "(i + 1)"):
@@ -260,7 +260,7 @@ def _emit_store_halves(scope: Scope, op: tile.Store, facts: TensorFacts, layout:
     w, tensor, missing = scope.writer, facts.tensor, missing_axes(scope, op)
     owner = "" if missing else _owner(layout)
     with w.block(f"if ({owner})" if owner else ""), _along(scope, missing, layout):
-        w.line("#pragma unroll")
+        w.line(unroll(layout.registers, op.value.type.dtype))
         with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
             indices = element_indices(scope, op.subscripts, layout, "i")
             valid, last = inside(tensor, indices, _valid(scope, op.value, layout)), indices[-1]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.convert import emit_conversion
 from threadloom.targets.cuda.dot import DotPlan
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 
 
 def emit_apart(
@@ -34,6 +34,6 @@ def emit_apart(
         if finish:
             w.line(f"pin({made.name});")
         held = emit_conversion(scope, value, f"{made.name}[i]", made, kind, place.layout)
-        w.line("#pragma unroll")
+        w.line(unroll(place.layout.registers, place.dtype))
         sign = "+=" if adds else "="
         w.line(f"for (int i = 0; i < {place.layout.registers}; i++) {place.name}[i] {sign} {held.name}[i];")

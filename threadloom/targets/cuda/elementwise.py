@@ -33,7 +33,7 @@ from threadloom.targets.cuda.factors import (
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
 from threadloom.targets.cuda.masks import Mask, always_in_part, always_whole, parts_of
 from threadloom.targets.cuda.operands import Elementwise, operands, read_by
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.targets.cuda.shared_access import (
     MATRICES,
     emit_matrices,
@@ -280,10 +280,10 @@ def _write_in_parts(
     if not none:
         _write_loop(scope, layout, group, layouts, needed)
         return
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers))
     with w.block(f"for (int {number} = 0; {number} < {parts}; {number}++)"):
         with w.block(f"if ({none})"):
-            w.line("#pragma unroll")
+            w.line(unroll(layout.registers))
             target, fill = scope.registers[mask.result.name].name, scope.registers[mask.fill.name].name
             w.line(f"for (int i = 0; i < {count}; i++) {target}[{number} * {count} + i] = {fill};")
         part = (f"{number} * {count}", count)
@@ -342,7 +342,8 @@ def register_loop(
         if held.layout.of(Source.REGISTER)[0] != digits[0]:  # other neighbours: bring the whole
             emit_read_shared(scope, held.tile, declare(scope, wanted[name], held.layout), held.slot)
             del lazy[name]
-    w.line("#pragma unroll")
+    widest = max((op.result.type.dtype for op in ops), key=lambda dtype: dtype.bits, default=None)
+    w.line(unroll(layout.registers, widest))
     first, count = part or ("", layout.registers)
     matrices = count % MATRICES == 0 and all(
         held.layout.of(Source.REGISTER) == digits and in_matrices(scope, held.tile, held.layout)

@@ -26,7 +26,7 @@ from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.nvrtc import functions_of
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
-from threadloom.targets.cuda.roll_loops import roll_long_loops
+from threadloom.targets.cuda.rings import declare_rings
 from threadloom.targets.cuda.section import RoleEmitter
 from threadloom.targets.cuda.unsupported import located
 from threadloom.targets.cuda.wgmma import wrapper
@@ -90,7 +90,7 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
     axes = [a.axis for a in plan.loop(0).axes]
     grid = tuple((a.dim, plan.grid_extent(a.name), plan.rounded.get(a.name, 1)) for a in axes)
     return KernelSource(
-        identifier(kernel.name), roll_long_loops(text.text()), "sm_90a", threads, shared_bytes,
+        identifier(kernel.name), text.text(), "sm_90a", threads, shared_bytes,
         program.partition.cluster, program.partition.persistent, maps, direct, names,
         tuple((s.name, s.dtype.name) for s in kernel.scalars), grid, tuple(s.name for s in plan.rings), blocks,
     )  # fmt: skip
@@ -376,7 +376,7 @@ def _emit_tiles(w: Writer, plan: KernelPlan, role: Role, scope: Scope, turns: di
         writes = "blockIdx.x == 0" + (" && warp_in_group == 0 && lane == 0" if role.kind == "worker" else "")
         w.line(f"Clocks clocks(loom_clocks, {which}, {plan.timeline}, {writes});")
     e = RoleEmitter(plan, role, scope, places, turns=turns)
-    e.declare_rings()
+    declare_rings(e)
     walk = "for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"
     if plan.program.partition.longest_first:  # who had the longest tile of a round has the shortest next
         walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"

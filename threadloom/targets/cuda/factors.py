@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.operands import operands
-from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.registers import Scope, unroll
 from threadloom.tile import ops as tile
 
 MOST = 120  # of the exponents to the base 2 of all that is multiplied, together: far from 2^127 and 2^-126
@@ -225,7 +225,7 @@ def _factor(
     count = spread.own if spread else layout.registers
     element = f"{_array(scope, value, shares)}[q]{scale}"
     w.line(f"float {own}[{count}];")
-    w.line("#pragma unroll")
+    w.line(unroll(count))
     with w.block(f"for (int q = 0; q < {count}; q++)"):
         w.line(f"const float power = {f'{element} - {middle}' if sign > 0 else f'{middle} - {element}'};")
         factors = [f"{_array(scope, v, shares)}[q]" for v, _ in joined]
@@ -244,7 +244,7 @@ def _exchange(scope: Scope, spread: Spread, name: str, own: str, registers: int)
     w = scope.writer
     w.line(f"float {name}[{registers}];")
     if spread.own % 4 or spread.place * spread.replicas != 32 or spread.warp_bytes > scope.factor_room_bytes:
-        w.line("#pragma unroll")
+        w.line(unroll(registers))
         with w.block(f"for (int q = 0; q < {registers}; q++)"):
             w.line(f"{name}[q] = __shfl_sync(0xffffffffu, {own}[q % {spread.own}], {spread.source('q')});")
         return
@@ -257,5 +257,5 @@ def _exchange(scope: Scope, spread: Spread, name: str, own: str, registers: int)
     with w.block(f"for (int q = 0; q < {spread.own}; q += 4)"):
         w.line(f"write_shared<16>({place} + ({spread.share} + q) * 4, {own} + q);")
     w.line("__syncwarp();")
-    w.line("#pragma unroll")
+    w.line(unroll(registers))
     w.line(f"for (int q = 0; q < {registers}; q += 4) read_shared<16>({name} + q, {place} + q * 4);")

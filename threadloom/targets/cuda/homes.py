@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.layout import uniform
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, Loop, STask, Tile
 
@@ -125,7 +125,7 @@ class Homes:
                 self.scope.writer.line(f"{home.name} = {made.name if made.scalar else f'{made.name}[0]'};")
                 continue
             source = made.name if made.scalar else f"{made.name}[i]"
-            self.scope.writer.line("#pragma unroll")
+            self.scope.writer.line(unroll(home.layout.registers, home.dtype))
             self.scope.writer.line(f"for (int i = 0; i < {home.layout.registers}; i++) {home.name}[i] = {source};")
             self.scope.registers[name] = home
         for name in task.writes:  # all values of a tile are found in it

@@ -18,7 +18,7 @@ from threadloom.targets.cuda.layout import Layout, uniform
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.operands import operands, subscript_values
 from threadloom.targets.cuda.read_ahead import take_ahead
-from threadloom.targets.cuda.registers import InShared, Registers
+from threadloom.targets.cuda.registers import InShared, Registers, unroll
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
@@ -295,7 +295,7 @@ def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:
     if held is None:
         held = Registers(e.scope.fresh(value.name + "_packed"), value.type.dtype, layout, packed=True)
         w.line(f"u32 {held.name}[{count}];")
-    w.line("#pragma unroll")
+    w.line(unroll(count))
     pair = f"{made.name}[2 * i], {made.name}[2 * i + 1]"
     w.line(f"for (int i = 0; i < {count}; i++) {held.name}[i] = pack_{value.type.dtype.name}({pair});")
     e.scope.registers[value.name] = held

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, Source, coordinate
 from threadloom.targets.cuda.positions import LEAST, MOST
-from threadloom.targets.cuda.registers import Scope
+from threadloom.targets.cuda.registers import Scope, unroll
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands
 
@@ -148,7 +148,7 @@ def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
         return
     w = scope.writer
     with w.block(f"if (!({always}))" if always else ""):
-        w.line("#pragma unroll")
+        w.line(unroll(layout.registers, held.dtype))
         with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
             test = element if mask.fills else f"!{element}"
             w.line(f"if ({test}) {held.name}[i] = {mask.applied(f'{held.name}[i]', fill)};")

@@ -36,15 +36,15 @@ def register_offset(layout: Layout, others: Others, value: Value, at: dict[str, 
 
 
 @contextmanager
-def each_other(scope: Scope, others: Others) -> Iterator[dict[str, str]]:
-    """Loops over all positions; axis -> C expression of the position in the worker's part."""
+def each_other(scope: Scope, others: Others, pragma: str = "#pragma unroll") -> Iterator[dict[str, str]]:
+    """Loops over all positions, `pragma` before each; axis -> C expression of the position in the worker's part."""
     with ExitStack() as loops:
         at = {}
         for axis, extent in others:
             at[axis] = "0"
             if extent > 1:
                 at[axis] = scope.fresh(f"at_{axis}")
-                scope.writer.line("#pragma unroll")
+                scope.writer.line(pragma)
                 head = f"for (int {at[axis]} = 0; {at[axis]} < {extent}; {at[axis]}++)"
                 loops.enter_context(scope.writer.block(head))
         yield at

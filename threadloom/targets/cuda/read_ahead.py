@@ -22,7 +22,7 @@ from threadloom.targets.cuda import copy
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.parts_in_turn import loop_of_turns
-from threadloom.targets.cuda.registers import Registers
+from threadloom.targets.cuda.registers import Registers, unroll
 from threadloom.task.ops import Kind, Loop, STask
 from threadloom.tile import ops as tile
 
@@ -77,7 +77,7 @@ def take_ahead(e: RoleEmitter, loop: Loop, task: STask, stage: int, held: Regist
     ahead, w = e.ahead[task.name], e.scope.writer
     op = e.plan.load_op(task.name)
     dtype = e.plan.facts[op.tensor].tensor.dtype
-    w.line("#pragma unroll")
+    w.line(unroll(held.layout.registers, held.dtype))
     if ahead.vector == 1:
         value = f"{ahead.name}[i]"
         value = f"{value} & 15" if dtype.bits < 8 else c.from_memory(dtype, value)
@@ -131,7 +131,7 @@ def _fetch(e: RoleEmitter, task: STask, only: str = "") -> None:
     ahead, op, w = e.ahead[task.name], e.plan.load_op(task.name), e.scope.writer
     facts, layout = e.plan.facts[op.tensor], e.plan.layouts[op.result.name]
     tensor = facts.tensor
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, op.result.type.dtype))
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {ahead.vector})"):
         indices = copy.element_indices(e.scope, op.subscripts, layout, "i")
         at = f"{identifier(tensor.name)}[{copy.offset(tensor, indices)}]"

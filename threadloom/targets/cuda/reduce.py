@@ -10,7 +10,7 @@ from threadloom.targets.cuda.elements import declare, define, kind_of, note_diff
 from threadloom.targets.cuda.elementwise import matched, register_loop
 from threadloom.targets.cuda.layout import Layout, Source, agrees, register_index
 from threadloom.targets.cuda.operands import Elementwise, operands
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.tile import ops as tile
 
 POSITIONS = ("argmax", "argmin")
@@ -26,7 +26,7 @@ def overwrite_invalid(scope: Scope, held: Registers, axis: str, with_: str) -> N
     if covered <= place.extent and scope.assumes(f"{place.first} + {covered} <= {end}"):
         return
     with w.block(f"if ({place.first} + {covered} > {end})"):
-        w.line("#pragma unroll")
+        w.line(unroll(held.layout.registers, held.dtype))
         with w.block(f"for (int i = 0; i < {held.layout.registers}; i++)"):
             w.line(f"if ({scope.index(held.layout, axis, 'i')} >= {end}) {held.name}[i] = {with_};")
 
@@ -49,7 +49,7 @@ def emit_reduce(scope: Scope, op: tile.Reduce, chain: list[Elementwise], layouts
         if target is not None:
             scope.registers[op.result.name] = target
             target = declare(scope, op.result, wanted)
-            scope.writer.line("#pragma unroll")
+            scope.writer.line(unroll(wanted.registers, target.dtype))
             scope.writer.line(f"for (int i = 0; i < {wanted.registers}; i++) {target.name}[i] = {made.name}[i];")
         else:
             scope.registers[op.result.name] = made
@@ -92,7 +92,7 @@ def reduce_in_place(
         scope.registers.clear()
         scope.registers.update(outside)
     if chains > 1:
-        w.line("#pragma unroll")
+        w.line(unroll(n, dtype))
         with w.block(f"for (int r = 0; r < {n}; r++)"):
             total = f"{parts}[{chains} * r]"
             for k in range(1, chains):
@@ -120,7 +120,7 @@ def position_in_place(
     of_bools = {"argmax": "any", "argmin": "all"}
     start = c.identity(of_bools[op.fn] if dtype.kind == "bool" else op.fn, dtype)
     w.line(f"{c.register_type(dtype)} {best.name}[{layout.registers}];")
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, dtype))
     with w.block(f"for (int r = 0; r < {layout.registers}; r++)"):
         w.line(f"{best.name}[r] = {start};")
         w.line(f"{result.name}[r] = {across.NOWHERE};")
@@ -177,7 +177,7 @@ def emit_scan(scope: Scope, op: tile.Scan, layout: Layout) -> None:
     across.sharing_workers(scope, op)  # which no scan has code for
     result = declare(scope, op.result, layout)
     w = scope.writer
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, result.dtype))
     value = c.convert(op.arg.type.dtype, op.result.type.dtype, read(scope, op.arg, layout, "i"))
     w.line(f"for (int i = 0; i < {layout.registers}; i++) {result.name}[i] = {value};")
     if op.reverse:  # what lies beyond the end comes first

@@ -12,6 +12,15 @@ from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.tile import ops as tile
 from threadloom.writer import Writer
 
+MOST_REGISTERS = 255  # of a thread
+
+
+def unroll(count: int, dtype: Dtype | None = None) -> str:
+    """The line before a loop over `count` registers, elements of `dtype` (None: of 32 bits). What no thread's registers
+    hold lies in memory anyway: loops over it are not unrolled, which would take compilers minutes."""
+    wide = dtype is not None and dtype.bits == 64
+    return "#pragma unroll" if count * (2 if wide else 1) <= MOST_REGISTERS else "#pragma unroll 1"
+
 
 @dataclass(frozen=True, slots=True)
 class Registers:

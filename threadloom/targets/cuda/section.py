@@ -33,6 +33,7 @@ from threadloom.targets.cuda.parts_in_turn import parts_in_turn
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.read_ahead import Ahead, begin_ahead_loads
 from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.rings import begin_kept
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.task.ops import Kind, Loop
 
@@ -84,57 +85,7 @@ class RoleEmitter:
         found = [s for s in self.plan.program.sections if s.loop == loop and s.role == self.role.name]
         return found[0] if found else Section(loop, self.role.name, ())
 
-    # ------------------------------------------------------------ rings
-
-    def declare_rings(self) -> None:
-        """Counters for every ring signal and slotted buffer this role touches; they live as long as the kernel."""
-        wanted: dict[tuple[int, int, int], None] = {}
-        for section in (s for s in self.plan.program.sections if s.role == self.role.name):
-            for instr in section.instrs:
-                for slots in self._ring_sizes(instr):
-                    wanted[section.loop, slots, instr.stage] = None
-        for (loop, slots, stage), _ in sorted(wanted.items()):
-            name = self.scope.fresh("_".join(["ring", *(str(x) for x in (loop, slots, stage))]))
-            self.rings[loop, slots, stage] = name
-            self.scope.writer.line(f"Ring<{slots}> {name};")
-        for loop in self.plan.program.graph.loops:
-            if loop.like is not None:
-                self._declare_kept(loop)
-
-    def _declare_kept(self, loop: Loop) -> None:
-        """Counters over tiles that loop `loop.like` made: each run of `loop` goes through the slots of its last run."""
-        for instr in self.section(loop.id).instrs:
-            task = self.plan.task(instr.task) if isinstance(instr, Issue) else None
-            for name in (*task.reads, *task.writes) if task else ():
-                shared = self.plan.shared_tile(name) if self.plan.tiles.of(name) else None
-                if shared is None or shared.slots == 1 or self.plan.home_loop(name) != loop.like:
-                    continue
-                key = (loop.id, shared.slots, instr.stage)
-                if key not in self.kept:
-                    self.kept[key] = self.scope.fresh("_".join(["kept", *(str(x) for x in key)]))
-                    self.scope.writer.line(f"Ring<{shared.slots}> {self.kept[key]};")
-                    self.scope.writer.line(f"u32 {self.kept[key]}_first = 0;  // slot of the last run's first")
-
-    def _begin_kept(self, loop: Loop) -> None:
-        """At a run's begin: note where a filling loop starts; start there, where `loop` goes through what it made."""
-        likes = {x.id: x.like for x in self.plan.program.graph.loops if x.like is not None}
-        for (at, slots, _), name in self.kept.items():
-            if likes[at] == loop.id:
-                self.scope.writer.line(f"{name}_first = {self.rings[loop.id, slots, 0]}.slot;")
-            if at == loop.id:
-                self.scope.writer.line(f"{name}.slot = {name}_first;")
-
-    def _ring_sizes(self, instr: Instr) -> set[int]:
-        sizes: set[int] = set()
-        if isinstance(instr, Wait | Arrive) and self.plan.signal(instr.signal).kind is Completion.MBARRIER:
-            sizes.add(self.plan.signal(instr.signal).slots)
-        if isinstance(instr, Issue):
-            task = self.plan.task(instr.task)
-            for name in (*task.reads, *task.writes):
-                shared = self.plan.shared_tile(name) if self.plan.tiles.of(name) else None
-                if shared is not None and self.plan.home_loop(name) == task.loop:
-                    sizes.add(shared.slots)
-        return sizes
+    # ------------------------------------------------------------ rings (`rings.py` declares them)
 
     def slot(self, loop: int, slots: int, stage: int) -> str:
         return "0" if slots == 1 else f"{self.rings[loop, slots, stage]}.slot"
@@ -158,7 +109,7 @@ class RoleEmitter:
         section, w = self.section(loop.id), self.scope.writer
         if not section.instrs:
             return
-        self._begin_kept(loop)
+        begin_kept(self, loop)
         begin_loop(self, loop)
         count = self.places.enter_loop(loop)
         used = sorted({i.stage for i in section.instrs})

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, Source, coordinate
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.targets.cuda.shared import SharedTile
 
 
 def emit_read_shared(scope: Scope, shared: SharedTile, held: Registers, slot: str) -> None:
     """Fill `held` from slot `slot` of `shared`. A worker's part of a split axis begins at `Place.offset`."""
     w, layout, vector = scope.writer, held.layout, piece_elems(shared, held.layout)
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, held.dtype))
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         emit_piece(scope, shared, layout, slot, "i", "piece", vector)
         w.line("#pragma unroll")
@@ -23,7 +23,7 @@ def emit_write_shared(scope: Scope, shared: SharedTile, held: Registers, slot: s
     """Fill slot `slot` of `shared` from the registers of a worker's threads, which then all see it (and so do products
     and copies that they issue)."""
     w, layout, vector = scope.writer, held.layout, piece_elems(shared, held.layout)
-    w.line("#pragma unroll")
+    w.line(unroll(layout.registers, held.dtype))
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         tests = _where(scope, shared, layout, "i", "piece")
         if vector > 1 and shared.dtype.name in c.PAIRED:  # one conversion for two

@@ -14,7 +14,7 @@ from threadloom.dtypes import Dtype
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, rows
 from threadloom.targets.cuda.other_axes import each_other, in_tile, register_offset
-from threadloom.targets.cuda.registers import Registers, Scope
+from threadloom.targets.cuda.registers import Registers, Scope, unroll
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.shared_access import address
 from threadloom.tile import ops as tile
@@ -57,9 +57,9 @@ def emit_simt_dot(
     """result (+)= row * column, by `plan`; slots: as in `dot.emit_dot`."""
     w = scope.writer
     if not accumulates:
-        w.line("#pragma unroll")
+        w.line(unroll(result.layout.registers, result.dtype))
         w.line(f"for (int i = 0; i < {result.layout.registers}; i++) {result.name}[i] = 0;")
-    with each_other(scope, plan.others) as at:
+    with each_other(scope, plan.others, unroll(result.layout.registers, result.dtype)) as at:
         _emit_one(scope, plan, row, column, result, slots, at)
 
 
@@ -75,7 +75,7 @@ def _emit_one(
     step = _step(plan.k_axis, plan.k, row, column, vector)
     passes = f"for (int kk = 0; kk < {plan.k // (step * LANES)}; kk++)"
     if isinstance(row, Registers):
-        w.line("#pragma unroll")
+        w.line(unroll(row.layout.registers, row.dtype))
     with w.block(passes) if isinstance(row, Registers) else w.block(""):
         w.line("#pragma unroll 1")
         if isinstance(row, Registers):
@@ -96,7 +96,7 @@ def _emit_one(
             _fetch(scope, "from_columns", own_columns, where, column, plan.k_axis, base, step, slots[1], kind)
             first = register_offset(plan.slice_layout, plan.others, plan.op.result, at)
             to = f"{result.name}[{first} + i]" if first else f"{result.name}[i]"
-            w.line("#pragma unroll")
+            w.line(unroll(own_rows * own_columns, dtype))
             with w.block(f"for (int i = 0; i < {own_rows * own_columns}; i++)"):
                 w.line("#pragma unroll")
                 product = f"from_rows[i / {own_columns}][e] * from_columns[i % {own_columns}][e]"

@@ -25,7 +25,7 @@ from threadloom.targets.cuda.issue import emit_ready_scalars, launch_scalars
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
-from threadloom.targets.cuda.roll_loops import roll_long_loops
+from threadloom.targets.cuda.rings import declare_rings
 from threadloom.targets.cuda.sm80.plan import AmperePlan
 from threadloom.targets.cuda.sm80.section import WorkerEmitter
 from threadloom.targets.cuda.unsupported import NO_CODE, SharedMemoryShort, located, no_code
@@ -60,7 +60,7 @@ def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int],
         text.lines(body.text())
     grid = tuple((a.axis.dim, plan.extents[a.axis.name], 1) for a in plan.loop(0).axes)
     return KernelSource(
-        identifier(kernel.name), roll_long_loops(text.text()), "sm_80", threads, shared_bytes, 1,
+        identifier(kernel.name), text.text(), "sm_80", threads, shared_bytes, 1,
         program.partition.persistent, (),
         direct, names,
         tuple((s.name, s.dtype.name) for s in kernel.scalars), grid, (),
@@ -82,7 +82,7 @@ def _emit_body(w: Writer, plan: AmperePlan, role: Role) -> int:
     if plan.timeline:
         w.line(f"Clocks clocks(loom_clocks, 0, {plan.timeline}, blockIdx.x == 0 && threadIdx.x == 0);")
     e = WorkerEmitter(plan, role, scope, places)
-    e.declare_rings()
+    declare_rings(e)
     walk = "for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x)"
     if plan.program.partition.longest_first:  # who had the longest tile of a round has the shortest next
         walk = "for (i32 round = 0, tile = blockIdx.x; tile < tiles; round++, tile = back_and_forth(round))"

@@ -9,29 +9,15 @@ import threadloom as tl
 from tests.unit.cuda_emit.test_products import is_right_on_cpu
 from tests.unit.cuda_emit.test_random_programs import compiled
 from threadloom.sched.search import plan
-from threadloom.targets.cuda.roll_loops import roll_long_loops
-
-LOOP = "#pragma unroll\nfor (int i = 0; i < {}; i++) {{\n  {} = i;\n}}\n"
+from threadloom.targets.cuda.registers import unroll
 
 
-def test_loops_over_what_registers_hold_stay_as_they_are():
-    text = "float t[255];\n" + LOOP.format(255, "t[i]")
-    assert roll_long_loops(text) == text
+def test_loops_over_what_registers_hold_are_unrolled():
+    assert unroll(255) == unroll(255, tl.f16) == unroll(127, tl.f64) == "#pragma unroll"
 
 
-def test_loops_over_wide_values_are_not_unrolled():
-    text = "float t[256];\n" + LOOP.format(256, "t[i]") + LOOP.format(8, "t[i]") + LOOP.format(64, "u[i]")
-    assert roll_long_loops(text).split("\n").count("#pragma unroll 1") == 1
-
-
-def test_numbers_of_64_bits_take_two_registers():
-    text = "i64 t[128];\n" + LOOP.format(128, "t[i]")
-    assert roll_long_loops(text).split("\n").count("#pragma unroll 1") == 1
-
-
-def test_what_products_are_issued_with_stays_in_registers():
-    text = "float t[256];\nfloat acc[128];\n" + LOOP.format(128, "acc[i] + t[i]") + "mma_m64n256k16(acc, a, b, 1);\n"
-    assert roll_long_loops(text) == text
+def test_loops_over_wide_values_are_not():
+    assert unroll(256) == unroll(256, tl.f16) == unroll(128, tl.i64) == "#pragma unroll 1"
 
 
 @tl.kernel
