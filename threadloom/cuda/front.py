@@ -95,11 +95,9 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
     """Run clang's two passes over the CUDA file `path`; errors in the source are CompileErrors with its place."""
     if not (Path(options.cwd or "") / path).is_file():
         raise CompileError(NO_INPUT, f"{path}: no such file")
-    common = [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
-    contract = () if options.contract else ("-ffp-contract=off",)
     with clang_readable(path) as (source, include):
-        host = [*include, *common, *_HOST, *options.host_only, *options.warnings, source]
-        device = [*include, *common, *_DEVICE, *contract, source]
+        host = [*include, *_common(options), *_HOST, *options.host_only, *options.warnings, source]
+        device = [*include, *_common(options), *_device(options), source]
         with ThreadPoolExecutor(2) as pool:
             sides = (host, device)
             runs = [pool.submit(_compile_side, arguments, options.cwd, options.user_text) for arguments in sides]
@@ -109,6 +107,23 @@ def compile_source(path: str, options: SourceOptions) -> FrontIr:
         if run.returncode:
             raise source_error(run.stderr, path)
     return FrontIr(path, host_run.stdout, device_run.stdout, host_run.stderr)
+
+
+def compile_device(path: str, options: SourceOptions) -> str:
+    """The device IR alone."""
+    with clang_readable(path) as (source, include):
+        run = _compile_side([*include, *_common(options), *_device(options), source], options.cwd, options.user_text)
+    if run.returncode:
+        raise source_error(run.stderr, path)
+    return run.stdout
+
+
+def _common(options: SourceOptions) -> list[str]:
+    return [*cuda_mode_flags(options), "-g" if options.debug else "-gline-tables-only", *_RAW_IR]
+
+
+def _device(options: SourceOptions) -> tuple[str, ...]:
+    return _DEVICE if options.contract else (*_DEVICE, "-ffp-contract=off")
 
 
 def _load_the_rest() -> None:

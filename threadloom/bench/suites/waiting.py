@@ -1,10 +1,10 @@
 """python -m threadloom.bench.suites.waiting SUITE --path CHECKOUT --json FILE: which kernels of a suite's programs take
 turns on stacks of their own (lower/watch_waits.py), without compiling or running them.
 
-Each program's own build runs with a compiler in place of `loom-nvcc` (and `nvcc`) that raises the kernels of a source,
-notes which of them may wait for other threads, and writes empty objects. Instances of a template count one by one, a
-kernel that several sources of a program share once. What a build makes of empty objects does not matter; sources that
-it could not read are listed.
+Each program's own build runs with a script in place of `loom-nvcc` (and `nvcc`) that notes its command line and makes
+empty files; then the sources of these command lines are read, and their kernels raised. Instances of a template count
+one by one, a kernel that several sources of a program share once. What a build makes of empty objects does not matter;
+sources that could not be read are listed.
 """
 
 from __future__ import annotations
@@ -13,22 +13,38 @@ import argparse
 import importlib
 import json
 import os
-import pickle
 import re
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from threadloom.bench.suites import driver
 from threadloom.bench.suites.__main__ import SUITES
 from threadloom.bench.suites.process import Limits, run
 from threadloom.bench.suites.program import Program
+from threadloom.cuda import build, compile_unit, nvcc_options
+from threadloom.cuda.front import compile_device
+from threadloom.cuda.lower.watch_waits import WatchWaits
+from threadloom.errors import CompileError, InternalError
+from threadloom.par.ops import Parallel
+from threadloom.par.walk import walk
 from threadloom.whole_file import write_whole
 
-LOG = "SUITE_KERNELS"  # the file that the compiler in place appends a line of JSON to for each source
-_UNLINKED = b"kernels to be linked\n"  # what begins its objects with -rdc
-_LIMITS = Limits(cpu_s=120)
+_LIMITS = Limits(cpu_s=60)
 _WAIT = re.compile(r"\b(?:atomic|atomicrmw|cmpxchg|fence|volatile|asm)\b")  # IR without these has no loop that waits
+_NOTE = """#!/bin/sh
+{ printf '%s\\0' "$PWD" "$@"; printf '\\1\\0'; } >>"$SUITE_COMMANDS"
+out= compiles=
+while [ $# -gt 0 ]; do
+  case "$1" in
+    -o) out=$2; shift ;;
+    -c|-dc|--compile|--device-c) compiles=yes ;;
+    *.cu|*.cpp|*.cc|*.c|*.cxx) name=${1##*/}; objects="$objects ${name%.*}.o" ;;
+  esac
+  shift
+done
+if [ -n "$out" ]; then : >"$out"; elif [ -n "$compiles" ]; then touch $objects; else : >a.out; fi
+"""
 
 
 @dataclass(slots=True)
@@ -54,11 +70,12 @@ def main(argv: list[str] | None = None) -> int:
     record = json.loads(args.json.read_text()) if args.json.exists() else {"schema": "threadloom.waiting/1"}
     known = record.setdefault(args.suite, {"commit": SUITES[args.suite], "programs": []})["programs"]
     args.scratch.mkdir(parents=True, exist_ok=True)
-    compiler = _compiler_in_place(args.scratch.resolve() / "in-place")
+    scratch = args.scratch.resolve()
+    in_place = _compiler_in_place(scratch / "in-place")
     for program in suite.programs(args.path.resolve()):
         if program.left_out or not re.search(args.only, program.name) or any(p["name"] == program.name for p in known):
             continue
-        counted = count(program, args.path.resolve(), args.scratch.resolve(), compiler)
+        counted = count(program, args.path.resolve(), scratch, in_place)
         print(f"{counted.name:32} {counted.kernels:4} {counted.waiting or ''} {counted.unread or ''}", flush=True)
         known.append(asdict(counted))
         write_whole(args.json, json.dumps(record, indent=1) + "\n")
@@ -68,122 +85,72 @@ def main(argv: list[str] | None = None) -> int:
 def _compiler_in_place(root: Path) -> Path:
     """Its folder `bin` comes first on the PATH, and `loom cuda-home` says `root`."""
     (root / "bin").mkdir(parents=True, exist_ok=True)
-    code = "from threadloom.bench.suites import waiting; waiting.compile_in_place()"
-    nvcc = f'exec "{sys.executable}" -c "{code}" "$@"'
-    for name, text in (("loom-nvcc", nvcc), ("nvcc", nvcc), ("loom", f'echo "{root}"')):
-        (root / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+    for name, text in (("loom-nvcc", _NOTE), ("nvcc", _NOTE), ("loom", f'#!/bin/sh\necho "{root}"\n')):
+        (root / "bin" / name).write_text(text)
         (root / "bin" / name).chmod(0o755)
     return root / "bin"
 
 
-def count(program: Program, checkout: Path, scratch: Path, compiler: Path) -> Counted:
+def count(program: Program, checkout: Path, scratch: Path, in_place: Path) -> Counted:
     """The kernels of one program, read as its build reads them."""
     folder = driver.copy(program.folder, checkout, scratch)
-    log = scratch / "kernels.jsonl"
-    log.write_text("")
+    log = scratch / "commands"
+    log.write_bytes(b"")
     usual = driver.environment()
-    path = f"{compiler}{os.pathsep}{usual['PATH']}"
+    path = f"{in_place}{os.pathsep}{usual['PATH']}"
     try:
         for command in program.build:
-            run(["sh", "-c", command], folder, _LIMITS, {**usual, "PATH": path, "MAKEFLAGS": "-k", LOG: str(log)})
+            noted = {**usual, "PATH": path, "MAKEFLAGS": "-k", "SUITE_COMMANDS": str(log)}
+            run(["sh", "-c", command], folder, _LIMITS, noted)
+        counted = _read(program.name, [one.split("\0")[:-1] for one in log.read_text().split("\1\0")[:-1]])
     finally:
         driver.restore(program.folder, checkout, scratch)
-    return _counted(program.name, [json.loads(line) for line in log.read_text().splitlines()], scratch)
+    return replace(counted, unread=[driver.anonymous(one, scratch) for one in counted.unread], by=driver.version())
 
 
-def _counted(name: str, units: list[dict], scratch: Path) -> Counted:
-    kernels = {kernel for unit in units for kernel in unit.get("kernels", ())}
-    waiting = {kernel for unit in units for kernel in unit.get("waiting", ())}
-    unread = [f"{unit['source']}: {driver.anonymous(unit['error'], scratch)}" for unit in units if "error" in unit]
-    if not units:
-        unread = ["no source was compiled"]
-    return Counted(name, len(kernels), sorted(waiting), unread, driver.version())
-
-
-# ---------------------------------------------------------------- the compiler in place
-
-
-def compile_in_place() -> None:
-    """Stands for one call of nvcc: notes the kernels of its sources, writes empty objects and programs."""
-    from threadloom.cuda import build, nvcc_options
-    from threadloom.cuda.front import compile_source
-
-    plan = nvcc_options.parse(sys.argv[1:])
-    if plan.action in ("preprocess", "dependencies"):
-        sys.exit(build.run(plan))
-    linked: list[tuple[str, tuple[str, ...]]] = []
-    for path, kind in plan.inputs:
-        if kind == "object":
-            linked += _unlinked(Path(path))
-        elif kind == "cu":
-            with _noted(path) as note:
-                ir = compile_source(path, build.source_options(plan))
-                kernels = _launched(ir.host)
+def _read(name: str, commands: list[list[str]]) -> Counted:
+    """The kernels of all sources of `commands` (folder and arguments each); relocatable ones are raised together."""
+    kernels: set[str] = set()
+    waiting: set[str] = set()
+    relocatable: list[str] = []
+    unread = [] if commands else ["no source was compiled"]
+    for folder, *arguments in commands:
+        plan = nvcc_options.parse(arguments)
+        for path in (path for path, kind in plan.inputs if kind == "cu"):
+            os.chdir(folder)
+            try:
+                ir = compile_device(path, build.source_options(plan))
+                kernels |= set(kernels_of(ir))
                 if plan.relocatable:
-                    linked.append((ir.device, kernels))
+                    relocatable.append(ir)
                 else:
-                    note(kernels, waiting_kernels([ir.device], kernels))
-    compiled_only = plan.action == "compile"
-    if linked and not compiled_only:
-        with _noted("all files") as note:
-            kernels = tuple({kernel: None for _, some in linked for kernel in some})
-            note(kernels, waiting_kernels([device for device, _ in linked], kernels))
-    for target in _targets(plan):
-        target.write_bytes(_UNLINKED + pickle.dumps(linked) if linked and compiled_only else b"")
+                    waiting |= set(waiting_kernels([ir]))
+            except (CompileError, InternalError) as error:
+                unread.append(f"{path}: {str(error).splitlines()[0][:160]}")
+    try:
+        waiting |= set(waiting_kernels(relocatable))
+    except (CompileError, InternalError) as error:
+        unread.append(f"all files: {str(error).splitlines()[0][:160]}")
+    return Counted(name, len(kernels), sorted(waiting), unread)
 
 
-def _launched(host_ir: str) -> tuple[str, ...]:
-    from threadloom.cuda.host_stubs import find_stubs
+def kernels_of(device_ir: str) -> list[str]:
+    """Kernels are what clang says never calls itself."""
+    groups = re.findall(r"^attributes (#\d+) = \{[^\n]*\bnorecurse\b", device_ir, re.MULTILINE)
+    defined = re.findall(r'^define [^\n]*@("[^"]*"|[-\w$.]+)\([^\n]* (#\d+) ', device_ir, re.MULTILINE)
+    return [symbol.strip('"') for symbol, group in defined if group in groups]
 
-    return tuple(stub.kernel for stub in find_stubs(host_ir))
 
-
-def waiting_kernels(device_irs: list[str], kernels: tuple[str, ...]) -> list[str]:
-    """Those of `kernels` around which loops take turns. Of raised kernels, before all passes: these add none."""
-    from threadloom.cuda import compile_unit
-    from threadloom.cuda.lower.watch_waits import WatchWaits
-    from threadloom.par.ops import Parallel
-    from threadloom.par.walk import walk
-
+def waiting_kernels(device_irs: list[str]) -> list[str]:
+    """Those kernels around which loops take turns. Of raised kernels, before all passes: these add none."""
     if not any(map(_WAIT.search, device_irs)):
         return []
+    kernels = tuple(dict.fromkeys(name for ir in device_irs for name in kernels_of(ir)))
     with compile_unit.uncollected():
         module = WatchWaits().apply(compile_unit.raise_device(device_irs, kernels).module)
     bodies = {function.name: function.body for function in module.functions if function.body is not None}
     return [kernel for kernel in kernels if kernel in bodies
             and any(isinstance(op, Parallel) and op.schedule == "turns" for op in walk(bodies[kernel]))]  # fmt: skip
-
-
-class _noted:
-    """A unit's line in the log; an error of ours or of the source becomes its reason."""
-
-    def __init__(self, source: str):
-        self._line: dict[str, object] = {"source": source}
-
-    def __enter__(self):
-        return lambda kernels, waiting: self._line.update(kernels=kernels, waiting=waiting)
-
-    def __exit__(self, kind, error, trace) -> bool:
-        if error is not None:
-            self._line["error"] = str(error).strip().split("\n")[0][:200]
-        if len(self._line) > 1:
-            with open(os.environ[LOG], "a") as log:
-                log.write(json.dumps(self._line) + "\n")
-        return isinstance(error, Exception)
-
-
-def _unlinked(path: Path) -> list[tuple[str, tuple[str, ...]]]:
-    data = path.read_bytes() if path.is_file() else b""
-    return pickle.loads(data[len(_UNLINKED) :]) if data.startswith(_UNLINKED) else []
-
-
-def _targets(plan) -> list[Path]:
-    if plan.output:
-        return [Path(plan.output)]
-    if plan.action != "compile":
-        return [Path("a.out")]
-    folder = Path(plan.output_directory or ".")
-    return [folder / f"{Path(path).stem}.o" for path, kind in plan.inputs if kind != "object"]
 
 
 if __name__ == "__main__":
