@@ -45,7 +45,29 @@ __global__ void kernel(int* numbers, float* areas, int* counted, Counter counter
   counted[t] = counter.values[t % 10];
 }
 
+/* Variables that no kernel names: the host reads them, and passes the function's address to a kernel. */
+__device__ int negate(int a, int b) { return b - a; }
+__device__ Operation chosen = negate;
+__device__ int version = 7;
+static __constant__ float bounds[2] = {1.5f, 2.5f};
+__global__ void apply(Operation operation, int* out) { *out = operation(30, 72); }
+static void check_host_only() {
+  Operation operation = nullptr;
+  int found = 0;
+  float two[2] = {};
+  int* out = to_device(std::vector<int>(1));
+  CUDA(cudaMemcpyFromSymbol(&operation, chosen, sizeof operation));
+  CUDA(cudaMemcpyFromSymbol(&found, version, sizeof found));
+  CUDA(cudaMemcpyFromSymbol(two, bounds, sizeof two));
+  EXPECT(found == 7 && two[0] == 1.5f && two[1] == 2.5f, "variables of the host: %d %f %f", found, two[0], two[1]);
+  EXPECT(operation != nullptr, "a pointer");
+  if (operation == nullptr) return;
+  apply<<<1, 1>>>(operation, out);
+  EXPECT(to_host(out, 1)[0] == 42, "by a pointer of the host: %d", to_host(out, 1)[0]);
+}
+
 int main() {
+  check_host_only();
   int *numbers, *counted;
   float* areas;
   CUDA(cudaMalloc(&numbers, 128));

@@ -70,7 +70,8 @@ def raise_unit(ir: FrontIr, dump: Dump = no_dump) -> tuple[Raised, tuple[Stub, .
     stubs = find_stubs(ir.host)
     dump("host.ll", ir.host)
     dump("device.ll", ir.device)
-    raised = raise_device([ir.device], tuple(stub.kernel for stub in stubs), dump=dump)
+    kernels = tuple(stub.kernel for stub in stubs)
+    raised = raise_device([ir.device], kernels, link_host.shadow_names(ir.host), dump)
     return with_launch_facts(raised, ir.host, stubs), stubs
 
 

@@ -69,11 +69,11 @@ def raise_module(module: Module, kernels: tuple[str, ...], keep: frozenset[str] 
     """Raise the kernels named, with the functions, globals and declarations that they use, and the variables `keep`."""
     shared = find_shared(module)
     by_name = {function.name: function for function in module.functions}
-    functions = functions_used(module, kernels)
+    functions = functions_used(module, kernels, keep)
     raised = [raise_kernel(by_name[name], shared, functions) for name in kernels]
     raised += [raise_function(own_copies(by_name[name]), functions, shared, _BUILTINS) for name in functions]
     _check_defined(raised, by_name)
-    used = _referenced(raised, module) | keep
+    used = _referenced(raised, module, keep)
     declared = [_declaration(f) for f in module.functions if f.name in used and not f.blocks and _is_external(f.name)]
     declared += [_from_ptx(name) for name in sorted(_OF_PTX.keys() & used - by_name.keys())]
     variables = tuple(v for v in module.globals if v.name in used and v.name not in shared)
@@ -193,9 +193,9 @@ def _from_ptx(name: str) -> par.Function:
     return par.Function(name, params, result, None, attrs=("nounwind",))
 
 
-def _referenced(functions: list[par.Function], module: Module) -> set[str]:
-    """Names of the globals and functions that `functions` use, through initialisers too."""
-    found: set[str] = set()
+def _referenced(functions: list[par.Function], module: Module, keep: frozenset[str]) -> set[str]:
+    """Names of the globals and functions that `functions` use, and the variables `keep`, through initialisers too."""
+    found = set(keep)
     for function in functions:
         for leaf in _leaves(function.body):
             if leaf.attrs.callee:

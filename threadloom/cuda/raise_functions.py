@@ -69,12 +69,13 @@ SYNCTHREADS = "loom.syncthreads"
 _WHERE = "in a function that is called through a pointer, virtually or recursively"
 
 
-def functions_used(module: Module, kernels: tuple[str, ...]) -> tuple[str, ...]:
-    """Defined functions other than `kernels` that these can reach, by call or by address, through globals too."""
+def functions_used(module: Module, kernels: tuple[str, ...], keep: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Defined functions other than `kernels` that these can reach, by call or by address, through globals too; the
+    host can read a function's address from a variable in `keep` and pass it to a kernel."""
     functions = {function.name: function for function in module.functions if function.blocks}
     variables = {variable.name: variable for variable in module.globals}
     found: dict[str, None] = {}
-    work = list(kernels)
+    work = [*kernels, *sorted(keep)]
     seen = set(work)
     while work:
         name = work.pop()
