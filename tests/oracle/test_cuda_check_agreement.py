@@ -75,6 +75,24 @@ def _last_block(before: str = "store i32 %t, ptr %p", fence: str = "fence seq_cs
     return functools.reduce(lambda text, part: text.replace(part, parts[part]), parts, LAST_BLOCK)
 
 
+def _through(count: str, written: str = "64") -> str:
+    """Threads up to `written` write one word each; then each reads the first `count`, of %end = 65."""
+    return f"""%c = icmp slt i32 %t, {written}
+           if i1 %c {{
+           store i32 1, ptr %s
+           yield
+           }} else {{
+           yield
+           }}
+           %end = add i32 %block.x, 1
+           barrier threads
+           for %i = i32 0 to {count} step 1 {{
+           %p = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 %i
+           %v = load i32, ptr %p
+           yield
+           }}"""
+
+
 # name: (lines of the body; line k of it is line 10 + k of the source, findings as (kind, lines))
 CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
     "clean": (
@@ -105,6 +123,9 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
            store i32 %v, ptr %po""",
         {("uninitialised", (10,))},
     ),
+    "a loop through a shared array": (_through("64"), set()),
+    "a loop through one of which a part is written": (_through("64", written="16"), {("uninitialised", (21,))}),
+    "a loop that goes on behind its end": (_through("%end"), {("out-of-bounds", (21,))}),
     "beyond the end of a shared array": (
         """%far = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 64
            store i32 1, ptr %s

@@ -102,11 +102,17 @@ def lower(
 ) -> Result:
     """`module` optimised (less the passes named in `without`), then without barriers and collectives; dumps and hooks
     as in par/passes.py. `check`: not optimised, but every access watched."""
+    from threadloom.cuda.check.check_ahead import CheckAhead
     from threadloom.cuda.check.instrument import Instrument
 
     # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
     first = (Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
-    steps = (WrapShared(), *first, *PASSES)  # what addresses mean comes before all that looks at them
+    last: list[Pass] = []
+    for one in PASSES:
+        last.append(one)
+        if check and isinstance(one, RaiseAffine):
+            last.append(CheckAhead())  # on narrowed loops that count, before rows are split and threads become lanes
+    steps = (WrapShared(), *first, *last)  # what addresses mean comes before all that looks at them
     instead = {SerializeInner().name: ForkInner()}
     steps = tuple(instead.get(one.name) if one.name in without else one for one in steps)
     steps = tuple(one for one in steps if one is not None)

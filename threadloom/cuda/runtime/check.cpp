@@ -345,6 +345,7 @@ void __loom_check_object(void* block, int number, const char* base, long long by
   Object& object = objects[number];
   object.base = base, object.name = name, object.bytes = bytes;
   object.shared = flags & 2, object.written = flags & 1;
+  object.whole_from = object.whole_to = base;
   size_t size;
   const char* start;
   if (bytes < 0 && loom::owner_of(base, &start, &size)) object.base = start, object.bytes = (long long)size;
@@ -374,6 +375,18 @@ void* __loom_check_quick_bytes(const void* block, int number) {
   return shadow_of(base).byte_quick((uint32_t)(uintptr_t)base);
 }
 void* __loom_check_shadows() { return state().shadows; }
+
+// Whether all words of [from, to) of a disjoint array have been written in this block.
+int __loom_check_written(const void* block, const Site* site, const char* from, const char* to) {
+  Object& object = (*running(block).objects)[site->object];
+  if (from < object.base || to > object.base + object.bytes) return 0;
+  if (from >= object.whole_from && to <= object.whole_to) return 1;
+  Moment start = running(block).start;
+  for (const char* word = from; word < to; word += 4)
+    if (*shadow_of(word).quick((uint32_t)(uintptr_t)word) != start) return 0;
+  object.whole_from = from, object.whole_to = to;
+  return 1;
+}
 
 // Whether an object that the kernel only reads lies where it may write: else reading it needs no watching.
 int __loom_check_watch(const void* block, int number) {

@@ -64,6 +64,7 @@ struct Object {
   const char *base = nullptr, *name = "";
   long long bytes = -1;  // -1: unknown
   bool shared = false, written = false;
+  const char *whole_from = nullptr, *whole_to = nullptr;  // a part of which every word has been written in this block
 };
 
 struct Block {
