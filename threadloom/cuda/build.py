@@ -31,6 +31,9 @@ def source_options(plan: NvccPlan) -> SourceOptions:
     extra += [word for path in plan.pre_includes for word in ("-include", path)]
     extra += [flag for flag in _clang_flags(plan.host_flags) if flag != "-fopenmp"]
     host_only = ("-fopenmp",) if "-fopenmp" in plan.host_flags else ()
+    # nvcc hands -O2 on to the host's compiler, which takes it for leave to tell arrays apart by their types.
+    if plan.optimize in ("2", "3") and "-fno-strict-aliasing" not in plan.host_flags:
+        host_only += ("-fstrict-aliasing",)
     warnings = ("-w",)
     return SourceOptions(
         tuple(plan.includes),

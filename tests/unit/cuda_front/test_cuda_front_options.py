@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from threadloom.cli import nvcc
-from threadloom.cuda import nvcc_options
+from threadloom.cuda import build, front, nvcc_options
 from threadloom.cuda.nvcc_options import parse
 from threadloom.errors import CompileError
 
@@ -88,3 +90,16 @@ def test_what_cannot_be_meant_is_an_error(line: str) -> None:
 def test_kernels_in_python_have_other_commands() -> None:
     with pytest.raises(CompileError, match="loom schedule, dump or run"):
         parse(["kernel.py"])
+
+
+@pytest.mark.clang
+@pytest.mark.parametrize(("options", "strict"), [
+    ("", False), ("-O1", False), ("-O2", True), ("-O3", True), ("-O3 -Xcompiler -fno-strict-aliasing", False),
+])  # fmt: skip
+def test_host_code_tells_arrays_apart_by_their_types_where_it_is_optimised(
+    options: str, strict: bool, tmp_path: Path
+) -> None:
+    source = tmp_path / "x.cu"
+    source.write_text("void add(float** sums, float* x, int n) { for (int i = 0; i < n; i++) sums[0][i] += x[i]; }")
+    host = front.compile_source(str(source), build.source_options(parse(options.split()))).host
+    assert ("!tbaa" in host) == strict

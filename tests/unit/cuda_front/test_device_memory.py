@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import platform
 import subprocess
 from pathlib import Path
@@ -47,3 +48,27 @@ def test_a_kernels_first_writes_find_their_pages(tmp_path: Path) -> None:
     for bytes_ in (2 << 20, 16 << 20):
         assert faults(bytes_ // 4)[1] < bytes_ // mmap.PAGESIZE // 4
     assert faults((320 << 20) // 4)[0] < 100
+
+
+THREADS = """
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+int main(int, char** words) {
+  void* p;
+  cudaMalloc(&p, atoi(words[1]));
+  auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+  printf("%d", (int)std::distance(begin(tasks), end(tasks)));
+}
+"""
+
+
+@pytest.mark.clang
+@pytest.mark.skipif(platform.system() != "Linux", reason="counts threads in /proc")
+def test_an_array_starts_the_workers(tmp_path: Path) -> None:
+    (tmp_path / "x.cu").write_text(THREADS)
+    assert build.run(nvcc_options.parse([str(tmp_path / "x.cu"), "-o", str(tmp_path / "x")])) == 0
+    variables = os.environ | {"OMP_NUM_THREADS": "3"}
+    counted = [subprocess.run([tmp_path / "x", size], capture_output=True, text=True, check=True, env=variables).stdout
+               for size in ("4096", "1000000")]  # fmt: skip
+    assert int(counted[1]) - int(counted[0]) == 2

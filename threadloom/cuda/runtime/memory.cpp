@@ -1,6 +1,7 @@
 // Memory of every kind: one address space, so "device" memory is aligned host memory.
 #include "profile.h"
 #include "runtime.h"
+#include "team.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -66,6 +67,7 @@ Room device_memory(size_t bytes) {
     void* block = aligned_alloc(alignment, whole);
     return {(char*)block, block};
   }
+  start_workers();  // a GPU is made ready by a program's first calls, too, not by its first kernel
   static std::atomic<size_t> arrays{0}, populated{0};
   bool large = bytes >= 2 * large_page;
   void* block = aligned_alloc(large ? large_page : alignment, whole + set_step * set_count);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #ifndef LOOM_OPENMP_PATH
@@ -240,6 +241,10 @@ void member(void* context) {
 }  // namespace
 
 namespace loom {
+void start_workers() {
+  static std::once_flag started;
+  std::call_once(started, [] { openmp().parallel([](void*) {}, nullptr, (unsigned)openmp().max_threads(), 0); });
+}
 void with_team(const std::function<void()>& master) {
   int workers = openmp().max_threads();
   if (workers < 2) return master();

@@ -4,6 +4,8 @@
 #include <functional>
 
 namespace loom {
+// Lets the OpenMP runtime start its threads, once; the calling thread's first region then finds them.
+void start_workers();
 // `master` runs in the calling thread while the OpenMP team waits for regions. Each __loom_parallel in it hands its region
 // to the team and returns when the calling thread's own share is done.
 void with_team(const std::function<void()>& master);
