@@ -31,6 +31,7 @@ from threadloom.cuda.optimize.order_loops import OrderLoops
 from threadloom.cuda.optimize.raise_affine import RaiseAffine
 from threadloom.cuda.optimize.serialize_inner import ForkInner, SerializeInner
 from threadloom.cuda.vectorize.carry_accumulators import CarryAccumulators
+from threadloom.cuda.vectorize.fuse_products import FuseProducts
 from threadloom.cuda.vectorize.hoist_guarded import HoistGuarded
 from threadloom.cuda.vectorize.narrow_threads import NarrowThreads
 from threadloom.cuda.vectorize.prune_exits import PruneExits
@@ -68,6 +69,7 @@ PASSES: tuple[Pass, ...] = (
     HoistGuarded(),  # past the exits that are constants now, and before masks stand in the way
     VectorizeThreads(),  # on whole rows: a range of a few threads fills no vector
     SkipIdle(),  # on what vectors were no good for
+    FuseProducts(),  # when loads and sums are those of vectors
     SerializeInner(),  # what loops over threads have become
     WatchWaits(),  # when no pass looks into loops any more
     DropDeclarations(),  # nothing calls them any more
@@ -78,7 +80,7 @@ PASSES: tuple[Pass, ...] = (
 _FOR_SPEED = {
     "move-barriers", "prefetch-blocks", "align-shares", "collapse", "narrow-threads",
     "stride-threads", "carry-accumulators", "raise-affine", "peel-rows", "jam-rows", "prune-exits", "hoist-guarded",
-    "vectorize-threads", "skip-idle", "serialize-inner",
+    "vectorize-threads", "skip-idle", "fuse-products", "serialize-inner",
 }  # fmt: skip
 MINIMUM_CUT = "minimum-cut"  # no pass: whether the splits compute values again or keep all that cross
 
