@@ -37,25 +37,29 @@ def _type_of(t: Translator, modifiers: list[str]) -> tuple[Type, bool]:
 def _mov(t: Translator, modifiers: list[str], operands: list[str]) -> None:
     type_, signed = _type_of(t, modifiers)
     if any("{" in operand for operand in operands):
-        return _mov_pair(t, type_, operands)
+        return _mov_parts(t, type_, operands)
     t.define(operands[0], t.value(operands[1], type_, signed))
     return None
 
 
-def _mov_pair(t: Translator, type_: Type, operands: list[str]) -> None:
-    """`mov.b64 %0, {lo, hi}` and `mov.b64 {lo, hi}, %1`."""
-    if not isinstance(type_, Int) or len(operands) != 3:
+def _mov_parts(t: Translator, type_: Type, operands: list[str]) -> None:
+    """`mov.b64 %0, {lo, hi}` and `mov.b64 {lo, hi}, %1`: two or four parts, the lowest first."""
+    names = [operand.strip("{ }") for operand in operands]
+    count = len(operands) - 1
+    if not isinstance(type_, Int) or count not in (2, 4):
         raise t.fail(f"mov {', '.join(operands)}")
-    half, shift = Int(type_.bits // 2), const(type_, type_.bits // 2)
+    part = Int(type_.bits // count)
     if "{" in operands[0]:
-        low, high = operands[0].strip("{ "), operands[1].strip(" }")
-        whole = t.value(operands[2], type_)
-        t.define(low, t.resized(whole, half))
-        t.define(high, t.resized(t.emit("lshr", (whole, shift), type_), half))
+        whole = t.value(names[-1], type_)
+        for index, name in enumerate(names[:-1]):
+            moved = t.emit("lshr", (whole, const(type_, index * part.bits)), type_) if index else whole
+            t.define(name, t.resized(moved, part))
         return
-    low, high = t.value(operands[1].strip("{ "), half), t.value(operands[2].strip(" }"), half)
-    upper = t.emit("shl", (t.resized(high, type_), shift), type_)
-    t.define(operands[0], t.emit("or", (upper, t.resized(low, type_)), type_))
+    joined = t.resized(t.value(names[1], part), type_)
+    for index, name in enumerate(names[2:], 1):
+        upper = t.emit("shl", (t.resized(t.value(name, part), type_), const(type_, index * part.bits)), type_)
+        joined = t.emit("or", (joined, upper), type_)
+    t.define(names[0], joined)
 
 
 def _arithmetic(base: str) -> Handler:

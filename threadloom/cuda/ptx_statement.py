@@ -99,11 +99,10 @@ class Translator:
     # ------------------------------------------------------------ statements
 
     def statements(self) -> None:
-        text = self.text.replace("$(", " ").replace("$)", " ").replace("{", " { ").replace("}", " } ")
+        text = self.text.replace("$(", "{").replace("$)", "}").replace("$|", "|")  # clang's way to write these
         text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text.replace("\\0A", "\n").replace("\\09", " "), flags=re.S)
-        for statement in re.split(r"[;]", text):
-            words = statement.replace("{ ", " ").replace(" }", " ").split(None, 1) if not _is_vector(statement) else (
-                statement.split(None, 1))  # fmt: skip
+        for statement in text.split(";"):
+            words = statement.lstrip("{} \t\n").split(None, 1)  # braces in front are of scopes, others of vectors
             if words:
                 self.statement(words[0], words[1] if len(words) > 1 else "")
 
@@ -191,7 +190,3 @@ class Translator:
             case "ge":
                 return self.emit("xor", (below, flip), I32)
         return self.emit("xor", (upto, flip), I32)
-
-
-def _is_vector(statement: str) -> bool:
-    return bool(re.search(r"\{[^}]*,[^}]*\}", statement))

@@ -77,6 +77,28 @@ __global__ void extremes(float *out, float a, float b) {
         assert np.isnan(out[:2]).all() and out[2] == 1
 
 
+def test_words_are_packed_and_taken_apart() -> None:
+    """`{lo, hi}`, which clang writes `$($0, $1$)`, in a scope and without one."""
+    program = cuda.compile("""
+__global__ void parts(unsigned *out, unsigned long long *wide, double *d, unsigned long long x, unsigned short *h) {
+    unsigned lo, hi;
+    asm("mov.b64 {%0, %1}, %2;" : "=r"(lo), "=r"(hi) : "l"(x));
+    out[0] = lo, out[1] = hi;
+    asm volatile("mov.b64 {%0,%1}, %2;" : "=r"(lo), "=r"(hi) : "d"(d[0]));
+    asm volatile("mov.b64 %0, {%1,%2};" : "=d"(d[1]) : "r"(lo), "r"(hi));
+    asm("{\\n\\t.reg .b32 lo, hi;\\n\\tmov.b64 {lo, hi}, %1;\\n\\tmov.b64 %0, {hi, lo};\\n\\t}"
+        : "=l"(wide[0]) : "l"(x));
+    asm("mov.b64 %0, {%1, %2, %3, %4};" : "=l"(wide[1]) : "h"(h[0]), "h"(h[1]), "h"(h[2]), "h"(h[3]));
+    asm("{mov.b32 {%0, %1}, %2;}" : "=h"(h[0]), "=h"(h[1]) : "r"(out[0]));
+}
+""")
+    out, wide, d = np.zeros(2, np.uint32), np.zeros(2, np.uint64), np.array([-1.25e300, 0])
+    h = np.array([1, 2, 3, 0xFFFF], np.uint16)
+    program["parts"](1, 1, out, wide, d, 0x0123456789ABCDEF, h)
+    assert out.tolist() == [0x89ABCDEF, 0x01234567] and d[1] == d[0]
+    assert wide.tolist() == [0x89ABCDEF01234567, 0xFFFF000300020001] and h.tolist() == [0xCDEF, 0x89AB, 3, 0xFFFF]
+
+
 def test_carries_predicates_and_bytes() -> None:
     """Numbers of 128 bits added, subtracted and multiplied; comparisons; bytes chosen; shifts of two words."""
     program = cuda.compile("""
