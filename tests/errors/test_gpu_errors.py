@@ -39,7 +39,7 @@ def test_no_plan_whose_code_is_as_planned(monkeypatch):
 def test_plans_for_less_shared_memory_where_code_takes_more_than_planned(monkeypatch):
     """Code pads tiles to what products need: a plan that fills the memory may not run, one for half of it may."""
 
-    def padded(program, facts, dims, defines) -> CudaKernel:
+    def padded(program, facts, dims, defines, arch) -> CudaKernel:
         source = emitter(program)(program, facts, dims)
         cubin = Cubin(b"", source.arch, registers=100, spill_bytes=0, stack_bytes=0, shared_bytes=0, log="")
         return CudaKernel(program, replace(source, shared_bytes=source.shared_bytes * 3 // 2), cubin, facts)

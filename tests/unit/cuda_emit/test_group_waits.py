@@ -12,8 +12,8 @@ from benchmarks.gpu_cases import gated_linear
 from threadloom.examples import matmul
 from threadloom.sched.ops import Issue, Reason, Wait, Why
 from threadloom.sched.search import plan
+from threadloom.targets.cuda import best_plan, nvrtc
 from threadloom.targets.cuda import compile as compiling
-from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.targets.cuda.faults import fault_of
 from threadloom.targets.cuda.group_waits import cover_younger, with_full_waits
@@ -79,6 +79,30 @@ def test_code_that_is_serialised_is_compiled_with_full_waits(monkeypatch: pytest
     facts = {t.name: compiling.facts_of(t, given[t.name]) for t in call.kernel.tensors}
     made = compiling.compile_program(plan(call.kernel, call.dims, "h200", splits=False).best, facts, call.dims)
     assert len(texts) == 2 and made.source.text == texts[1] == with_full_waits(texts[0])
+
+
+def serialised_by_units(text: str, arch: str, defines: tuple[str, ...] = ()) -> nvrtc.Cubin:
+    """As if ptxas ran all products of tensor cores one by one that are issued for a warpgroup."""
+    return nvrtc.Cubin(b"", arch, 100, 0, 0, 0, "C7511" if '"sm90.cuh"' in text else "")
+
+
+def test_warps_do_the_products_where_those_of_every_plan_are_serialised(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(nvrtc, "compile_source", serialised_by_units)
+    monkeypatch.setattr(best_plan, "MANY_SERIALISED", 2)
+    call = matmul.matmul.bind(**matmul.inputs(np.random.default_rng(0), 64, 64, 64, np.float16))
+    made = kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays))
+    assert "mma_f16(" in made.source.text and made.source.arch == made.cubin.arch == "sm_90a"
+
+
+@pytest.mark.slow
+def test_chunks_of_five_positions(monkeypatch: pytest.MonkeyPatch):
+    """ptxas serialises these products whatever is done to the source."""
+    pytest.importorskip("cuda.bindings.nvrtc")
+    monkeypatch.setenv("LOOM_COMPILE_SECONDS", "0")
+    call = gated_linear.gated_linear.bind(
+        **gated_linear.inputs(np.random.default_rng(0), **gated_linear.SHAPES[1], dtype=np.float16)
+    )
+    assert fault_of(kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays))) == ""
 
 
 @pytest.mark.slow

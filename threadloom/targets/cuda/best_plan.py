@@ -31,6 +31,8 @@ from threadloom.tile.ops import Kernel, Load, Store
 NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compiled for the GPU")
 
 MANY_SHORT = 4  # plans short of shared memory, after which others that take less are made
+MANY_SERIALISED = 4  # plans whose products the assembler runs one by one, after which warps do the products
+BY_WARPS = "a100"  # the model for such plans: mma.sync and cp.async, which later GPUs run as well
 LEAST_PLANNED_BYTES = 32 * 1024  # of shared memory, below which plans are not made smaller
 TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not fit the launch bounds
 MOST_TRIED = 32  # plans compiled before one with faults is taken
@@ -50,7 +52,7 @@ def best_compiled(
 
     fallback: CudaKernel | None = None
     reasons: list[str] = []
-    short = 0  # of these plans
+    short = serialised = 0  # of these plans
     no_code: CompileError | None = None
     measured = is_measured(kernel, {n: max(1, e) for n, e in dims.items()}, machine)
     for number, made in enumerate(compiled(kernel, dims, facts, machine, defines, splits)):
@@ -61,6 +63,7 @@ def best_compiled(
             if not fault:
                 return made
             reasons.append(fault)
+            serialised += made.cubin.serialised
             if is_short_of_shared_memory(made):
                 short += 1
             elif fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes:
@@ -71,8 +74,10 @@ def best_compiled(
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
         else:
             reasons.append(made)
-        if short == len(reasons) >= MANY_SHORT:
+        if short == len(reasons) >= MANY_SHORT or serialised == len(reasons) >= MANY_SERIALISED:
             break
+    if serialised and serialised == len(reasons):
+        return _by_warps(kernel, dims, facts, machine.arch, defines, splits) or fallback
     if short and short == len(reasons) and (smaller := _with_less_memory(machine)) is not None:
         with suppress(CompileError):  # the reason is what was short here
             return best_compiled(kernel, dims, facts, smaller, defines, splits)
@@ -99,15 +104,33 @@ def _with_less_memory(machine: Device) -> Device | None:
     return replace(machine, memories=memories)
 
 
+def _by_warps(
+    kernel: Kernel,
+    dims: dict[str, int],
+    facts: dict[str, TensorFacts],
+    arch: str,
+    defines: tuple[str, ...],
+    splits: bool,
+) -> CudaKernel | None:
+    """The best plan whose products each warp does for itself, compiled for `arch`: no pipeline of products, which the
+    assembler has to see through, and all else as good as it gets without. None where its code has faults, too."""
+    tried = compiled(kernel, dims, facts, find_device(BY_WARPS), defines, splits, arch)
+    with suppress(CompileError):
+        for made in itertools.islice(tried, MANY_SERIALISED):
+            if isinstance(made, CudaKernel) and not fault_of(made):
+                return made
+    return None
+
+
 def compiled(
-    kernel, dims, facts, machine: Device, defines, splits: bool = True
+    kernel, dims, facts, machine: Device, defines, splits: bool = True, arch: str = ""
 ) -> Iterator[CudaKernel | CompileError | str]:
     """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
-    many at a time as there are cores (NVRTC runs in parallel)."""
+    many at a time as there are cores (NVRTC runs in parallel). `arch`: as in `compile_program`."""
 
     def attempt(program) -> CudaKernel | CompileError | str:
         try:
-            return compile_program(program, facts, dims, defines)
+            return compile_program(program, facts, dims, defines, arch=arch)
         except CompileError as error:
             return error
         except InternalError as error:

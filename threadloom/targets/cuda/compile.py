@@ -38,7 +38,7 @@ class DeviceTensor:
 
 def facts_of(tensor: tile.Tensor, given: DeviceTensor) -> TensorFacts:
     """What code may rely on for a tensor like `given`."""
-    size_bits = tensor.dtype.bits
+    size_bits = max(8, tensor.dtype.bits)  # arrays of less are of bytes
     units = [d for d, s in enumerate(given.strides) if s == 1 or given.shape[d] == 1]
     real = [d for d, s in enumerate(given.strides) if s == 1 and given.shape[d] > 1]
     last = len(given.shape) - 1
@@ -121,7 +121,7 @@ class CudaKernel:
         made = []
         for _, spec in self.source.maps:
             given, tensor = tensors[spec.tensor], self.facts[spec.tensor].tensor
-            size = tensor.dtype.bits // 8
+            size = max(8, tensor.dtype.bits) // 8
             strides = tuple(s * size for s in _positive_strides(given, size))
             made.append(Parameter("map", spec.tensor, driver.map_bytes(spec, given.pointer, given.shape, strides)))
         for name in self.source.direct:
@@ -159,12 +159,15 @@ def compile_program(
     dims: dict[str, int],
     defines: tuple[str, ...] = (),
     timeline: int = 0,
+    arch: str = "",
 ) -> CudaKernel:
     """Machine code for arguments like `facts`, of `program` and of what combines its parts. `defines`: for the device
-    code; `timeline`: records of clocks to keep (of the parts only)."""
+    code; `timeline`: records of clocks to keep (of the parts only); `arch`: what to compile for, where that is not what
+    the program was planned for but one that runs the same instructions."""
     if program.combine is not None:
         facts = facts | between_facts(program, dims)
     source = emitter(program)(program, facts, dims, timeline)
+    source = replace(source, arch=arch or source.arch)
     cubin = nvrtc.compile_source(source.text, source.arch, defines=defines)
     if cubin.serialised:
         patient = replace(source, text=with_full_waits(source.text))
@@ -172,7 +175,7 @@ def compile_program(
         source, cubin = (source, cubin) if again.serialised else (patient, again)
     made = CudaKernel(program, source, cubin, facts)
     if program.combine is not None:
-        made.combine = compile_program(program.combine, facts, dims, defines)
+        made.combine = compile_program(program.combine, facts, dims, defines, arch=arch)
     return made
 
 
