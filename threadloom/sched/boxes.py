@@ -16,7 +16,7 @@ GRANULE_BITS = 128
 def has_rows(op: Load | Store, graph: TaskGraph, sizes: Sizes) -> bool:
     """Whether a tile's part of the tensor's last dimension is a row of whole bytes that begins at 16 of them."""
     held = op.result.type if isinstance(op, Load) else op.value.type
-    if held.dtype.bits < 8 or not op.subscripts:
+    if not op.subscripts or (held.dtype.bits < 8 and isinstance(op, Store)):
         return False
     if not held.axes:
         return True

@@ -244,7 +244,9 @@ def _score(
                 strides_ok.get(o.tensor, True) and has_rows(o, graph, sizes) and _has_rank(o, device) for o in loads
             ):
                 return 0.0
-            if seu.is_async and any(o.result.type.dtype.bits < 8 for o in task.ops if isinstance(o, Load)):
+            if seu.is_async and any(o.result.type.dtype.bits < 8 for o in loads) and not (
+                seu.completion is Completion.MBARRIER and _becomes_rows(task, graph, device)
+            ):
                 return 0.0  # two elements share a byte: threads take them apart
             if method is Method.PACK and not wants_panels(task, graph, sizes, device):
                 return 0.5
@@ -265,6 +267,19 @@ def _score(
 
 def _into_product(task: STask, graph: TaskGraph) -> bool:
     return any(t.kind is Kind.DOT and {*t.reads} & {*task.writes} for t in graph.tasks)
+
+
+def _becomes_rows(load: STask, graph: TaskGraph, device: Device) -> bool:
+    """Whether all that reads the loaded tile makes rows of a product of it in registers. A worker's threads want them
+    there in pieces, so they read them from shared memory; for other uses they load whole words themselves."""
+    if "reg" not in str(device.fact("dot_a_space", "")).split():
+        return False
+    users = [t for t in graph.tasks if {*t.reads} & {*load.writes}]
+    made = [t for user in users for t in graph.tasks if {*t.reads} & {*user.writes}]
+    dots = [(o, t) for t in made for o in t.ops if isinstance(o, Dot)]
+    rows = {o.a.name for o, _ in dots}
+    vector = all(t.kind is Kind.VECTOR and {*t.writes} <= rows for t in users)
+    return bool(users) and vector and all(t.kind is Kind.DOT for t in made)
 
 
 def worker_scalars(graph: TaskGraph) -> frozenset[str]:

@@ -58,6 +58,7 @@ from threadloom.sched.sizes import BoundScalars, axis_extents
 from threadloom.sched.spread_stores import spread_stores
 from threadloom.sched.tile_map import TileMap
 from threadloom.sched.tuning_choices import decide
+from threadloom.sched.turn_products import turn_products
 from threadloom.sched.walk_axis import walk_axis, walkable_axes
 from threadloom.task.ops import Kind, TaskGraph
 from threadloom.tile.ops import Kernel
@@ -359,6 +360,7 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
         graph = spread_stores(graph)
         graph = copy_loaded(graph)
         graph = copy_products(graph)  # its products lie in memory like everything else
+        graph = turn_products(graph, device)
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use

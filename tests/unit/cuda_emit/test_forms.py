@@ -9,6 +9,7 @@ import pytest
 
 import threadloom as tl
 from benchmarks.gpu_cases import column_sum, double_product, nibbles, running_sum, split_sums
+from tests.unit.cuda_emit import both_computed
 from tests.unit.sched import test_repeated_sums as repeated_sums
 from threadloom.examples import (
     chunk_scan,
@@ -17,7 +18,6 @@ from threadloom.examples import (
     layernorm,
     matmul,
     mla_decode,
-    w4_matmul,
 )
 from threadloom.examples.chunk_state import chunk_state
 from threadloom.examples.chunk_state import inputs as chunk_state_inputs
@@ -83,7 +83,7 @@ def test_a_tile_read_along_and_across_its_rows_has_two_descriptors():
 
 
 def test_computed_columns_go_through_shared_memory():
-    text = source(w4_matmul, {"M": 16, "N": 256, "K": 256})
+    text = source_of(both_computed.bound(16, 256, 256))
     at = text.index("write_shared<16>(smem_weights")
     after = text[at : text.index("mma_m64", at)]
     assert "fence_to_async();" in after and "group_sync(1 + worker, 128);" in after
@@ -207,7 +207,7 @@ def test_results_of_four_bits_whose_neighbours_are_elsewhere_are_stored_one_by_o
 
 
 def test_weights_of_a_group_come_in_one_access_where_groups_begin_at_multiples_of_it():
-    text = source(w4_matmul, {"M": 16, "N": 128, "K": 512})
+    text = source_of(both_computed.bound(16, 128, 512))
     assert re.search(r"load_words<16>\(&w_ahead\[[^]]*\], &w\[", text) and "from_words<16>(piece, &w_ahead[" in text
-    odd = source(w4_matmul, {"M": 16, "N": 128, "K": 130})  # rows of 65 bytes
+    odd = source_of(both_computed.bound(16, 128, 130))  # rows of 65 bytes
     assert "load_vector" not in odd[odd.index("// load_w: w") : odd.index("// load_scales")]

@@ -7,8 +7,10 @@ from functools import cache
 
 import numpy as np
 
+from tests.unit.cuda_emit import both_computed
 from tests.unit.cuda_emit.test_forms import source_of
 from threadloom.examples.w4_matmul import inputs, w4_matmul
+from threadloom.sched import search
 from threadloom.sched.ops import AxisTile, Issue, Partition, Wait
 from threadloom.sched.search import plan
 from threadloom.targets.cuda import nvrtc
@@ -17,7 +19,7 @@ ONE = Partition((AxisTile("m", 64, 64), AxisTile("n", 64, 64)), order=("m", "n")
 
 
 def call():
-    return w4_matmul.bind(**inputs(np.random.default_rng(0), 16, 64, 512, np.float16))
+    return both_computed.bound(16, 64, 512)
 
 
 @cache
@@ -47,9 +49,10 @@ def test_loads_under_conditions_and_in_pipelines_of_products_are_not_ahead():
         assert "_ahead[" not in source_of(getattr(module, name).bind(**given))
 
 
-def test_the_next_weights_are_unpacked_beside_the_product():
+def test_the_next_weights_are_unpacked_beside_the_product(monkeypatch):
     """The slot of `a` is released behind the next product, not before the unpacking, which would wait for the last."""
-    made = call()
+    monkeypatch.setattr(search, "turn_products", lambda graph, device: graph)  # weights in shared memory
+    made = w4_matmul.bind(**inputs(np.random.default_rng(0), 16, 64, 512, np.float16))
     program = plan(made.kernel, made.dims, "h200", only=ONE).best
     (section,) = [s.instrs for s in program.sections if s.loop and any(_is_product(i) for i in s.instrs)]
     product = next(at for at, i in enumerate(section) if _is_product(i))

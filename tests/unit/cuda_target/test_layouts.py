@@ -113,12 +113,14 @@ def test_shared_tiles_are_panels_of_128_bytes():
 # ---------------------------------------------------------------- staging
 
 
+@pytest.mark.parametrize("inner", ["n", "m"])
 @pytest.mark.parametrize(("m", "n", "room"), [(64, 64, 0), (128, 96, 0), (128, 128, 2)])
-def test_staging_boxes_hold_every_element_once(m: int, n: int, room: int):
+def test_staging_boxes_hold_every_element_once(m: int, n: int, room: int, inner: str):
     layout = accumulator("m", "n", m, n)
     box = 16 * next(w for w in (64, 32, 16) if n % w == 0) * 2
-    staging = staging_of("s", layout, "m", "n", room * 4 * box or m * n * 2)
+    staging = staging_of("s", layout, "nm".replace(inner, ""), inner, room * 4 * box or m * n * 2)
     assert staging.box_bytes == box and staging.in_pieces == bool(room)
+    assert staging.across == (inner == "m") and staging.line_bytes == (32 if inner == "m" else box // 16)
     assert len(staging.boxes) * 4 * box == m * n * 2
     columns = staging.box_columns
     covered = np.zeros((m, n), int)
@@ -135,6 +137,24 @@ def test_staging_boxes_hold_every_element_once(m: int, n: int, room: int):
     boxes = [evaluate(staging.box(*b), s=0, warp_in_group=w) for b in staging.boxes for w in range(4)]
     assert max(boxes) + box <= (room * 4 * box or m * n * 2)
     assert room or len(set(boxes)) == len(boxes)
+
+
+def test_boxes_across_are_swizzled_as_the_copy_engine_does():
+    """Element (row, column) of a box of 16 columns lies in 32-byte lines, its 16-byte half exchanged with the other in
+    every second group of four lines; stage_box_across, in Python, for one warp."""
+    layout = accumulator("n", "m", 64, 64)
+    at = places(layout, ("m", "n"))
+    box: dict[int, tuple[int, int]] = {}
+    for j, matrix in itertools.product(range(4), range(4)):
+        for lane in range(32):
+            for pair in range(2):  # transposed: register pair of lane l is column l / 4, rows 2 (l % 4) and the next
+                row = 16 * j + 8 * (matrix >> 1) + 2 * (lane % 4) + pair
+                address = row * 32 + ((matrix & 1) ^ (row >> 2 & 1)) * 16 + lane // 4 * 2
+                box[address] = at[0, lane, 2 * (4 * j + matrix) + pair]
+    assert len(box) == 64 * 16
+    for address, (m, n) in box.items():
+        line, half = divmod(address, 32)
+        assert m == line and n == ((half // 16) ^ (line // 4 % 2)) * 8 + half % 16 // 2
 
 
 def test_columns_without_boxes():

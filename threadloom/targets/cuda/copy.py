@@ -64,14 +64,21 @@ def map_spec(
     only box lies what another tile will want, and it is fetched with it. Between boxes of one tile that asks
     for the same bytes twice: attention of 32 sequences of 8192 keys took 260 us so, and 241 without."""
     dims = order_in_tile(facts, axes, shared)
+    sides = [box.get(axes[d], 1) if axes[d] else 1 for d in dims]
+    sides[0] //= per_byte(facts)
     return MapSpec(
         facts.tensor.name,
         facts.tensor.dtype.name,
         dims,
-        tuple(box.get(axes[d], 1) if axes[d] else 1 for d in dims),
+        tuple(sides),
         swizzle_bytes,
         128 if shared.panels > 1 else 256,
     )
+
+
+def per_byte(facts: TensorFacts) -> int:
+    """Elements to a byte along the contiguous dimension, which bulk copies count in bytes then."""
+    return max(1, 8 // facts.tensor.dtype.bits)
 
 
 def order_of_dims(facts: TensorFacts) -> tuple[int, ...]:
@@ -121,7 +128,10 @@ def emit_bulk_load(
             moved = " + ".join(x for x in (f"block_in_cluster * {mine}" if multicast > 1 else "", str(row)) if x)
             shift = {shared.column_axis: str(panel * shared.panel_columns), rows_axis: moved.removesuffix(" + 0")}
             dims = order_in_tile(facts, axes, shared)
-            coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in dims)
+            at_dims = [uniform_index(scope, op.subscripts[d], shift) for d in dims]
+            if per_byte(facts) > 1 and at_dims[0] != "0":
+                at_dims[0] = f"({at_dims[0]}) / {per_byte(facts)}"
+            coordinates = ", ".join(at_dims)
             to = f"{base}{f' + {at}' if at else ''}"
             if multicast > 1:
                 to += f" + block_in_cluster * {mine * row_bytes}"
@@ -187,7 +197,7 @@ def emit_load(scope: Scope, op: tile.Load, facts: TensorFacts, result: Registers
         address = f"&{identifier(tensor.name)}[{offset(tensor, indices)}]"
         w.line(f"load_vector<{bytes_}>(piece, {address}, {valid});")
         w.line("#pragma unroll")
-        value = nibble("piece", "e") if tensor.dtype.bits < 8 else c.from_memory(tensor.dtype, "piece[e]")
+        value = c.nibble("piece", "e") if tensor.dtype.bits < 8 else c.from_memory(tensor.dtype, "piece[e]")
         w.line(f"for (int e = 0; e < {vector}; e++) {result.name}[i + e] = {value};")
 
 
@@ -363,16 +373,13 @@ def element_indices(scope: Scope, subscripts: tuple[tile.Subscript, ...], layout
     return out
 
 
-def nibble(piece: str, e: str) -> str:
-    """C expression: 4-bit element `e` of bytes, the low half first."""
-    return f"{piece}[{e} / 2] >> 4 * ({e} % 2) & 15"
-
-
-def offset(tensor: tile.Tensor, indices: list[str]) -> str:
-    """C expression of an element's distance from the tensor's first (two 4-bit elements are one byte)."""
+def offset(tensor: tile.Tensor, indices: list[str], contiguous: int = -1) -> str:
+    """C expression of an element's distance from the tensor's first (two 4-bit elements are one byte). `contiguous`:
+    the dimension whose stride is known to be 1."""
     if tensor.dtype.bits < 8:
         indices = [*indices[:-1], f"({indices[-1]} >> 1)"]
-    return " + ".join(f"(i64)({x}) * {identifier(tensor.name)}_stride{d}" for d, x in enumerate(indices)) or "0"
+    strides = ["" if d == contiguous else f" * {identifier(tensor.name)}_stride{d}" for d in range(len(indices))]
+    return " + ".join(f"(i64)({x}){s}" for x, s in zip(indices, strides, strict=True) if x != "0") or "0"
 
 
 def inside(tensor: tile.Tensor, indices: list[str], more: list[str] | None = None) -> str:

@@ -139,6 +139,8 @@ def read(scope: Scope, value: tile.Value, layout: Layout, register: str) -> str:
     if not agrees(layout, held.layout, value.type.axes):
         raise no_code(f"code on {value.name} and other tiles", "their register layouts do not agree here", None)
     if held.piece:
+        if held.dtype.bits < 8:
+            return f"({c.nibble(held.name, 'e')})"
         element = c.from_memory(held.dtype, f"{held.name}[e]")
         return f"(i32)({element})" if held.dtype.name in ("i8", "u8") else element
     if held.packed:

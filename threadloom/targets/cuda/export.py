@@ -126,7 +126,7 @@ def _launcher(w: Writer, kernel: CudaKernel, tensors: Mapping[str, DeviceTensor]
             w.line(f"(void){tensor.name};")
         w.line("CUresult status = CUDA_SUCCESS;")
         for name, spec in source.maps:
-            _map(w, name, spec, tensors[spec.tensor], kernel.facts[spec.tensor].tensor.dtype.bits // 8)
+            _map(w, name, spec, tensors[spec.tensor], max(8, kernel.facts[spec.tensor].tensor.dtype.bits) // 8)
         for tensor in ir.tensors:
             if tensor.access is Access.INOUT:
                 size = math.prod(tensors[tensor.name].shape) * tensor.dtype.bits // 8

@@ -47,6 +47,11 @@ def from_memory(dtype: Dtype, x: str) -> str:
     return x
 
 
+def nibble(piece: str, e: str) -> str:
+    """C expression: 4-bit element `e` of bytes, the low half first."""
+    return f"{piece}[{e} / 2] >> 4 * ({e} % 2) & 15"
+
+
 def to_memory(dtype: Dtype, x: str) -> str:
     match dtype.name:
         case "f16" | "bf16":

@@ -17,6 +17,7 @@ from threadloom.targets.cuda.fill_shared import emit_fill_shared
 from threadloom.targets.cuda.layout import Layout, uniform
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.operands import operands, subscript_values
+from threadloom.targets.cuda.packed_nibbles import can_take, emit_nibbles, find_nibbles
 from threadloom.targets.cuda.read_ahead import take_ahead
 from threadloom.targets.cuda.registers import InShared, Registers, unroll
 from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_shared, first_digit, piece_elems
@@ -224,6 +225,9 @@ def vector_task(
         o for o in task.ops if (o.result.type.axes or o.result.name not in known) and o.result.name not in packed
     )
     made_packed = {name for name in task.writes if e.plan.is_packed(name)}
+    if _made_of_nibbles(e, task):
+        e.homes.finish(task)
+        return
     for name in made_packed - set(packed):  # made as ordinary registers, then packed
         known.pop(name, None)
     kept = frozenset(task.writes) | {o.arg.name for o in packed.values()}
@@ -231,6 +235,7 @@ def vector_task(
     vector.emit_vector(e.scope, ops, _layouts(e, ops), kept, dying)
     for name in made_packed:
         source = packed[name].arg if name in packed else e.plan.value(name)
+        elements.bring(e.scope, source)
         with elementwise.matched(e.scope, [(source, e.plan.layouts[name])]):
             held = _pack(e, e.plan.value(name), known[source.name])
         if e.plan.is_staged(name):
@@ -282,6 +287,26 @@ def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask,
 def _packed_casts(e: RoleEmitter, task: STask) -> dict[str, tile.Cast]:
     """Casts that make a packed operand: rounding and packing are one instruction."""
     return {o.result.name: o for o in task.ops if isinstance(o, tile.Cast) and e.plan.is_packed(o.result.name)}
+
+
+def _made_of_nibbles(e: RoleEmitter, task: STask) -> bool:
+    """Write a task that makes a product's rows of 4-bit integers in shared memory, two elements at a time; False, and
+    nothing written, where it has another form."""
+    name = task.writes[0]
+    dots = [d for d in e.plan.dots.values() if d.row_operand.name == name]
+    ops = tuple(o for o in task.ops if o.result.type.axes or isinstance(o, tile.Const))
+    if len(task.writes) > 1 or len(dots) != 1 or not e.plan.is_packed(name) or e.plan.is_staged(name):
+        return False
+    found, layout = find_nibbles(ops, e.plan.value(name)), e.plan.layouts[name]
+    lies = e.scope.in_shared.get(found.source.name) if found else None
+    home = e.homes.of(name)
+    if found is None or home is None or not can_take(e.scope, found, layout, lies, dots[0].summed):
+        return False
+    values = [(found.scale, layout)] if found.scale is not None else []
+    with e.scope.writer.block(""), elementwise.matched(e.scope, values):
+        emit_nibbles(e.scope, found, layout, lies, home)
+    e.scope.registers[name] = home
+    return True
 
 
 def _pack(e: RoleEmitter, value: tile.Value, made: Registers) -> Registers:

@@ -17,11 +17,11 @@ from threadloom.targets.cuda import copy
 from threadloom.targets.cuda.dot import DotPlan, fastest_rows, plan_dot, wanted_rows
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.infer import Extents, infer_layouts
-from threadloom.targets.cuda.layout import Layout, Source, accumulator
+from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.program_view import ProgramView
 from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scalars, is_shared_scalar, outlives_its_pass
 from threadloom.targets.cuda.shared import SharedTile
-from threadloom.targets.cuda.staging import Staging, staging_of, store_map
+from threadloom.targets.cuda.staging import BOX_ROWS, Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.targets.cuda.unsupported import no_code
 from threadloom.targets.cuda.wgmma import Instruction
@@ -180,7 +180,8 @@ class KernelPlan(ProgramView):
         return found if found is not None and self._has_boxes(found) else None
 
     def _has_boxes(self, b: Buffer) -> bool:
-        """Whether the tile leaves in boxes of warps: an accumulator's form with whole 16 columns."""
+        """Whether the tile leaves in boxes of warps: an accumulator's form with whole 16 columns, along the tensor's
+        rows or across them."""
         value = next((v for v in self.tiles.tile(b.tile).values if v in self.layouts), None)
         stored = [o.value.name for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store)]
         if value not in stored:
@@ -189,21 +190,20 @@ class KernelPlan(ProgramView):
         named = {t.axis for s in op.subscripts for t in s.terms}
         if any(self.extents.get(a, 1) > 1 for a in named - set(op.value.type.axes)):
             return False  # every position along that axis gets the tile
-        column = self.contiguous_axis(op)
-        rows = [a for a in self.values[value].type.axes if a != column]
-        if column is None or len(rows) != 1:
+        inner = self.contiguous_axis(op)
+        others = [a for a in self.values[value].type.axes if a != inner]
+        if inner is None or len(others) != 1:
             return False
-        layout = self.layouts[value]
-        m, n = layout.extent(rows[0]), layout.extent(column)
-        return m % 64 == 0 and n % 16 == 0 and layout == accumulator(rows[0], column, m, n)
+        found = staging_of("", self.layouts[value], others[0], inner, b.bytes_per_slot)
+        return found is not None and found.columns % BOX_ROWS == 0
 
     def staging(self, value: str) -> Staging:
         """Where a worker stages `value` for its bulk store (the address has one name in all roles)."""
         b = self._staging_buffer(self.tiles.of(value))
         op = self.store_of(value)
-        column = self.contiguous_axis(op)
-        row = next(a for a in op.value.type.axes if a != column)
-        return staging_of(staging_name(b.tile), self.layouts[value], row, column, b.bytes_per_slot)
+        inner = self.contiguous_axis(op)
+        other = next(a for a in op.value.type.axes if a != inner)
+        return staging_of(staging_name(b.tile), self.layouts[value], other, inner, b.bytes_per_slot)
 
     def store_of(self, value: str) -> tile.Store:
         stores = (o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store))

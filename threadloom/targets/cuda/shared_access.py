@@ -16,7 +16,10 @@ def emit_read_shared(scope: Scope, shared: SharedTile, held: Registers, slot: st
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
         emit_piece(scope, shared, layout, slot, "i", "piece", vector)
         w.line("#pragma unroll")
-        w.line(f"for (int e = 0; e < {vector}; e++) {held.name}[i + e] = {c.from_memory(shared.dtype, 'piece[e]')};")
+        value = c.from_memory(shared.dtype, "piece[e]")
+        if shared.dtype.bits < 8:
+            value = c.nibble("piece", "e") if vector > 1 else "piece[0] >> 4 * (piece_column & 1) & 15"
+        w.line(f"for (int e = 0; e < {vector}; e++) {held.name}[i + e] = {value};")
 
 
 def emit_write_shared(scope: Scope, shared: SharedTile, held: Registers, slot: str) -> None:
@@ -25,7 +28,7 @@ def emit_write_shared(scope: Scope, shared: SharedTile, held: Registers, slot: s
     w, layout, vector = scope.writer, held.layout, piece_elems(shared, held.layout)
     w.line(unroll(layout.registers, held.dtype))
     with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
-        tests = _where(scope, shared, layout, "i", "piece")
+        tests = where(scope, shared, layout, "i", "piece")
         if vector > 1 and shared.dtype.name in c.PAIRED:  # one conversion for two
             w.line(f"u32 piece[{vector // 2}];")
             w.line("#pragma unroll")
@@ -59,13 +62,16 @@ def piece_elems(shared: SharedTile, layout: Layout) -> int:
 def emit_piece(
     scope: Scope, shared: SharedTile, layout: Layout, slot: str, register: str, name: str, vector: int
 ) -> None:
-    """Declare `name` and fetch the elements of registers `register` .. + `vector`; 0 beyond the tile's end."""
+    """Declare `name` and fetch the elements of registers `register` .. + `vector`; 0 beyond the tile's end. Elements of
+    4 bits stay two to a byte."""
     w = scope.writer
-    tests = _where(scope, shared, layout, register, name)
+    tests = where(scope, shared, layout, register, name)
     guard = f"if ({' && '.join(tests)}) " if tests else ""
-    w.line(f"{c.memory_type(shared.dtype)} {name}[{vector}]{' = {}' if guard else ''};")
+    bytes_ = max(1, vector * shared.dtype.bits // 8)
+    elems = bytes_ if shared.dtype.bits < 8 else vector
+    w.line(f"{c.memory_type(shared.dtype)} {name}[{elems}]{' = {}' if guard else ''};")
     at = address(shared, slot, f"{name}_row", f"{name}_column")
-    w.line(f"{guard}read_shared<{vector * shared.dtype.bits // 8}>({name}, {at});")
+    w.line(f"{guard}read_shared<{bytes_}>({name}, {at});")
 
 
 MATRICES = 8  # elements of a thread in four 8x8 matrices
@@ -107,7 +113,7 @@ def emit_matrices(scope: Scope, shared: SharedTile, layout: Layout, slot: str, r
     w.line(f"read_matrices({name}, {address(shared, slot, f'{name}_row', f'{name}_column')});")
 
 
-def _where(scope: Scope, shared: SharedTile, layout: Layout, register: str, name: str) -> list[str]:
+def where(scope: Scope, shared: SharedTile, layout: Layout, register: str, name: str) -> list[str]:
     """Declare `name`_row and `name`_column of a register's element; tests that it belongs to the tile."""
     terms, place, tests = [], 1, []
     for axis, extent in reversed(shared.row_axes):
@@ -130,10 +136,10 @@ def _position(layout: Layout, axis: str, scope: Scope, register: str) -> str:
 
 
 def address(shared: SharedTile, slot: str, row: str, column: str) -> str:
-    size = shared.dtype.bits // 8
     base = shared.base + (f" + {slot} * {shared.bytes_per_slot}" if shared.slots > 1 else "")
     panel = f" + {column} / {shared.panel_columns} * {shared.panel_bytes}" if shared.panels > 1 else ""
     inside = f"{column} % {shared.panel_columns}" if shared.panels > 1 else column
+    inside = f"({inside}) * {shared.dtype.bits // 8}" if shared.dtype.bits >= 8 else f"({inside}) / 2"
     if not shared.swizzled:
-        return f"{base}{panel} + {row} * {shared.row_bytes} + ({inside}) * {size}"
-    return f"{base}{panel} + {row} * 128 + (({inside}) * {size} ^ ({row} & 7) * 16)"
+        return f"{base}{panel} + {row} * {shared.row_bytes} + {inside}"
+    return f"{base}{panel} + {row} * 128 + ({inside} ^ ({row} & 7) * 16)"

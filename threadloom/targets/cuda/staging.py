@@ -1,7 +1,8 @@
 """Results on their way to global memory by bulk stores: packed registers -> boxes in shared memory -> tensor.
 
 Each warp owns its 16 rows: it writes them as boxes of 64, 32 or 16 columns, and one of its lanes issues their stores,
-so no barrier wider than a warp is needed.
+so no barrier wider than a warp is needed. Where the product's rows are the tensor's columns (`across`), a warp owns 16
+columns, and its boxes have 64, 32 or 16 rows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from threadloom.errors import InternalError
 from threadloom.targets.cuda.copy import TensorFacts, bulk_axes, order_of_dims, uniform_index
 from threadloom.targets.cuda.driver import MapSpec
-from threadloom.targets.cuda.layout import Layout
+from threadloom.targets.cuda.layout import Layout, accumulator
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.tile import ops as tile
 
@@ -21,7 +22,8 @@ WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """`base`: C name of the address; rows and columns of one worker's part of the tile."""
+    """`base`: C name of the address; `rows` and `columns` of the product, of one worker's part of the tile. `row_axis`,
+    `column_axis`: of the product; the tensor's rows run along the latter or, `across`, along the former."""
 
     base: str
     row_axis: str
@@ -29,13 +31,20 @@ class Staging:
     rows: int
     columns: int
     bytes: int  # of shared memory that the worker has for it
+    across: bool = False
 
     @property
     def box_columns(self) -> int:
+        """Columns of the product in a box."""
         found = next((w for w in (64, 32, 16) if self.columns % w == 0), 0)
         if not found:
             raise InternalError(f"{self.base}: {self.columns} columns have no boxes")
         return found
+
+    @property
+    def line_bytes(self) -> int:
+        """Bytes of a box that are neighbours in the tensor."""
+        return 2 * (BOX_ROWS if self.across else self.box_columns)
 
     @property
     def box_bytes(self) -> int:
@@ -50,6 +59,11 @@ class Staging:
     def boxes(self) -> list[tuple[int, int]]:
         """(block, panel) of a warp's boxes."""
         return [(block, panel) for block in range(self.blocks) for panel in range(self.columns // self.box_columns)]
+
+    def stage(self, packed: str, block: int, panel: int) -> str:
+        """C statement that writes a box."""
+        name = "stage_box_across" if self.across else "stage_box"
+        return f"{name}<{self.box_columns}>({self.box(block, panel)}, {self.source(packed, block, panel)});"
 
     @property
     def room(self) -> int:
@@ -75,15 +89,19 @@ class Staging:
         )
 
 
-def staging_of(base: str, layout: Layout, row_axis: str, column_axis: str, bytes_: int) -> Staging:
-    return Staging(base, row_axis, column_axis, layout.extent(row_axis), layout.extent(column_axis), bytes_)
+def staging_of(base: str, layout: Layout, outer: str, inner: str, bytes_: int) -> Staging | None:
+    """How a tile of that layout leaves for a tensor whose rows run along `inner`; None where it is no product's."""
+    for row, column in ((outer, inner), (inner, outer)):
+        m, n = layout.extent(row), layout.extent(column)
+        if m % (BOX_ROWS * WARPS) == 0 and n % 8 == 0 and layout == accumulator(row, column, m, n):
+            return Staging(base, row, column, m, n, bytes_, across=row == inner)
+    return None
 
 
 def emit_stage(scope: Scope, staging: Staging, packed: Registers) -> None:
     """Write this warp's rows from packed registers; nothing where they go in pieces (they do so with the stores)."""
     for block, panel in () if staging.in_pieces else staging.boxes:
-        source = staging.source(packed.name, block, panel)
-        scope.writer.line(f"stage_box<{staging.box_columns}>({staging.box(block, panel)}, {source});")
+        scope.writer.line(staging.stage(packed.name, block, panel))
 
 
 def store_map(facts: TensorFacts, op: tile.Store, staging: Staging) -> MapSpec:
@@ -95,7 +113,7 @@ def store_map(facts: TensorFacts, op: tile.Store, staging: Staging) -> MapSpec:
         facts.tensor.dtype.name,
         dims,
         tuple(box.get(axes[d], 1) if axes[d] else 1 for d in dims),
-        2 * staging.box_columns,
+        staging.line_bytes,
     )
 
 
@@ -122,8 +140,7 @@ def emit_bulk_store(
         if number >= staging.room:
             w.line(f"if (lane == 0) store_wait_read<{staging.room - 1}>();  // the box's last content has left")
             w.line("__syncwarp();")
-        source = staging.source(packed.name, block, panel)
-        w.line(f"stage_box<{staging.box_columns}>({staging.box(block, panel)}, {source});")
+        w.line(staging.stage(packed.name, block, panel))
         w.line("fence_to_async();")
         w.line("__syncwarp();")
         with w.block("if (lane == 0)"):

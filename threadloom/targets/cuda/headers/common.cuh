@@ -39,6 +39,21 @@ LOOM_DEVICE u32 pack_bf16(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
   return r;
 }
+// A number that the compiler does not know: it would write a constant anew before each use. Grids have one layer.
+LOOM_DEVICE u32 opaque(u32 x) { return x * gridDim.z; }
+// The two 4-bit numbers of one byte of `word` as f16, the low one first. `byte` puts it into both halves below 0x64, which
+// makes 1024 + low and 1024 + 16 high; `parts`: 1 and 1 / 16; `less`: what is added to 1024 + low and to 64 + high.
+LOOM_DEVICE u32 nibbles_f16(u32 word, u32 byte, u32 parts, u32 less) {
+  const u32 both = __byte_perm(word, 0x64646464, byte) & 0x64f0640f;
+  u32 r;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(both), "r"(parts), "r"(less));
+  return r;
+}
+LOOM_DEVICE u32 multiply_f16(u32 a, u32 b) {
+  u32 r;
+  asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+  return r;
+}
 // By the conversion of pairs: those of single elements run on the unit of exponentials, at its quarter rate.
 LOOM_DEVICE u16 to_f16(float x) { return (u16)pack_f16(x, 0.f); }
 LOOM_DEVICE u16 to_bf16(float x) { return (u16)pack_bf16(x, 0.f); }

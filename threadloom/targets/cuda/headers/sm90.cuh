@@ -241,6 +241,10 @@ LOOM_DEVICE void store_matrices(u32 address, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
                ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
+LOOM_DEVICE void store_matrices_across(u32 address, u32 a, u32 b, u32 c, u32 d) {  // of their transposes
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+               ::"r"(address), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
 // A warp's 16 rows x COLUMNS (64, 32 or 16) of packed accumulators (`packed[2 j + h]`: columns 8 j + 2 (l & 3) and the
 // next, row half h) as the 16 rows of a box for a bulk store, swizzled over its row's length so that banks do not meet.
 template <int COLUMNS> LOOM_DEVICE void stage_box(u32 box, const u32* packed) {
@@ -250,5 +254,15 @@ template <int COLUMNS> LOOM_DEVICE void stage_box(u32 box, const u32* packed) {
   for (int j = 0; j < COLUMNS / 16; j++) {
     u32 chunk = (2 * j + (matrix >> 1)) ^ (row / rows_per_step & (chunks - 1));
     store_matrices(box + row * row_bytes + chunk * 16, packed[4 * j], packed[4 * j + 1], packed[4 * j + 2], packed[4 * j + 3]);
+  }
+}
+// The same where the tensor's rows run across: COLUMNS rows of 16 elements.
+template <int COLUMNS> LOOM_DEVICE void stage_box_across(u32 box, const u32* packed) {
+  u32 lane = lane_index(), matrix = lane >> 3, chunk = matrix & 1;
+#pragma unroll
+  for (int j = 0; j < COLUMNS / 16; j++) {
+    u32 row = 16 * j + 8 * (matrix >> 1) + (lane & 7);
+    u32 at = box + row * 32 + (chunk ^ (row >> 2 & 1)) * 16;
+    store_matrices_across(at, packed[4 * j], packed[4 * j + 1], packed[4 * j + 2], packed[4 * j + 3]);
   }
 }
