@@ -36,8 +36,9 @@ def check(program: SProgram, device: Device | None = None, *, first_only: bool =
     check_parts(program, findings)
     if findings:
         return findings.list()
+    places = Places(program)
     for trips in trip_cases(program):
-        check_execution(program, device, trips, findings)
+        check_execution(program, device, trips, findings, places)
         if findings and first_only:
             return findings.list()
     if (after := program.combine) is None:
@@ -46,21 +47,17 @@ def check(program: SProgram, device: Device | None = None, *, first_only: bool =
     return [*findings.list(), *check(after, same, first_only=first_only)]
 
 
-def check_execution(program: SProgram, device: Device, trips: Trips, findings: Findings) -> None:
-    """Check the executions with these trip counts."""
-    check_execution_of(program, device, trips, findings, cluster_eus(program))
-
-
-def check_execution_of(
-    program: SProgram, device: Device, trips: Trips, findings: Findings, eus: int
+def check_execution(
+    program: SProgram, device: Device, trips: Trips, findings: Findings, places: Places
 ) -> tuple[Order, DataChecker]:
-    """Likewise; also gives the order of events and the demands that were checked on it."""
-    text = str(trips)
-    builder = OrderBuilder(program, device, streams(program, trips, eus))
+    """Check the executions with these trip counts; gives the order of events and the demands that were checked on it.
+    `places`: of the program."""
+    text, eus = str(trips), cluster_eus(program)
+    builder = OrderBuilder(program, device, streams(program, trips, eus), places)
     order = builder.build()
     check_counts(order, builder.signals, findings, text)
     proceeds = check_progress(order, builder.signals, findings, text)
-    checker = DataChecker(program, order, Reference(program, trips, Places(program)), eus, findings, text)
+    checker = DataChecker(program, order, Reference(program, trips, places), eus, findings, text)
     if proceeds:
         check_phases(order, findings, text)
         checker.check()

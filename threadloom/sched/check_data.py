@@ -108,7 +108,7 @@ class DataChecker:
         return found
 
     def _access(self, run: Run, tile: str, content: TaskInstance | None, writes: bool) -> list[Access]:
-        role = run.step.role
+        role, eu = run.step.role, run.step.eu
         if content is None:
             message = f"{run.who} reads {tile} before anything wrote it"
             self.report("undefined-read", message, "", run.who.task, tile, run)
@@ -117,13 +117,13 @@ class DataChecker:
             return []
         buffer = self.places.buffer(tile, role)
         split = self.places.is_split(tile, run.who.task)
-        several = len(self.issuers[run.step.eu, run.who]) > 1
-        part = self.workers.index(role) if split and several and role in self.workers else ALL
+        part = ALL
+        if split and role in self.workers and len(self.issuers[eu, run.who]) > 1:
+            part = self.workers.index(role)
         slot = self.reference.place[tile, content] % buffer.slots
         if writes and buffer.multicast > 1 and self.eus > 1:
-            eu = run.step.eu
             return [Access(run, f, buffer.name, slot, part, eu, True, content) for f in range(self.eus)]
-        return [Access(run, run.step.eu, buffer.name, slot, part, ALL, writes, content, split)]
+        return [Access(run, eu, buffer.name, slot, part, ALL, writes, content, split)]
 
     def split_tasks(self) -> set[str]:
         """Tasks of which each worker does a part, its own of the tiles that they touch."""
@@ -141,18 +141,23 @@ class DataChecker:
         for access in accesses:
             contents[access.content].append(access)
         ordered = sorted(contents, key=lambda who: self.reference.uses[who].order)
+        writers = {content: [a for a in touching if a.writes] for content, touching in contents.items()}
         for at, content in enumerate(ordered):
-            writers = [a for a in contents[content] if a.writes]
-            readers = [a for a in contents[content] if not a.writes]
-            for reader in readers:
-                self._check_read(writers, reader, content)
             for access in contents[content]:
-                for later in ordered[at + 1 :]:
-                    if access.writes or not self._exclusive(access.run.who, later):
-                        for write in (a for a in contents[later] if a.writes and access.meets(a)):
-                            self._check_overwrite(access, write)
-                        break  # writes come one after the other, so what follows is later still
-            self._check_duplicates(writers)
+                if not access.writes:
+                    self._check_read(writers[content], access, content)
+            for access in contents[content]:
+                following = self._next_content(access, ordered, at + 1)
+                for write in writers[following] if following is not None else ():
+                    if access.meets(write):
+                        self._check_overwrite(access, write)
+            self._check_duplicates(writers[content])
+
+    def _next_content(self, access: Access, ordered: list[TaskInstance], at: int) -> TaskInstance | None:
+        """The first content from number `at` on whose writing may meet the access. (Writes come one after the other,
+        so what follows it is later still.)"""
+        following = (ordered[n] for n in range(at, len(ordered)))
+        return next((who for who in following if access.writes or not self._exclusive(access.run.who, who)), None)
 
     def _exclusive(self, a: TaskInstance, b: TaskInstance) -> bool:
         """Whether the two stand in opposite branches of one condition and see the same value of it, so that only one

@@ -81,7 +81,7 @@ class Order:
     reach: list[int] = field(default_factory=list)
 
     def node(self, step: Step | None, *preds: int) -> int:
-        self.preds.append(list(preds))
+        self.preds.append([*preds])
         self.steps.append(step)
         return len(self.preds) - 1
 
@@ -99,15 +99,14 @@ class Order:
 class OrderBuilder:
     """Builds the events of `streams` on `device`."""
 
-    def __init__(self, program: SProgram, device: Device, streams: dict[tuple[int, str], list[Step]]):
+    def __init__(self, program: SProgram, device: Device, streams: dict[tuple[int, str], list[Step]], places: Places):
         self.program, self.streams = program, streams
         self.units = {unit.name: unit for unit in device.seus}
         self.signals: dict[str, Signal] = {signal.name: signal for signal in program.signals}
         self.eus = 1 + max((eu for eu, _ in streams), default=0)
         self.order = Order()
         self.buffers: dict[str, Buffer] = {buffer.name: buffer for buffer in program.buffers}
-        self.places = Places(program)
-        self.tasks = {task.name: task for task in program.graph.tasks}
+        self.places = places
         self.contributions: dict[Entry, list[Contribution]] = defaultdict(list)
 
     def build(self) -> Order:
@@ -190,8 +189,7 @@ class OrderBuilder:
             self.contributions[entry].append(Contribution(run.done, run.done, 1, 0, run.step))
 
     def written(self, task: str, role: str) -> list[Buffer]:
-        tiles = (self.places.tile(value) for value in self.tasks[task].writes)
-        return [self.places.buffer(tile, role) for tile in tiles if tile is not None]
+        return [self.places.buffer(tile, role) for _, tile in self.places.writes[task]]
 
     def _targets(self, eu: int, reason: Reason) -> range:
         buffer = self.buffers.get(reason.buffer)
@@ -212,8 +210,8 @@ class OrderBuilder:
         node = order.node(step, last)
         if signal.kind in GROUPS:
             fifo = fifos[signal.name]
-            upto = len(fifo) - instr.pending
-            target = next((d for d in reversed(fifo[: max(0, upto)]) if d is not None), None)
+            older = (fifo[at] for at in range(len(fifo) - 1 - instr.pending, -1, -1))
+            target = next((done for done in older if done is not None), None)
             if target is not None:
                 order.preds[node].append(target)
             order.group_waits.append((node, step, target))

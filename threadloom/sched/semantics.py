@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from threadloom.errors import InternalError
@@ -43,11 +44,10 @@ class TaskInstance(NamedTuple):
         return f"{self.task}[{self.instance}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One executed (or, for Issues into a group FIFO, skipped: `active` False) instruction of a role on EU `eu`.
 
-    `local` counts within the run of the loop, `running` over all its runs.
+    `local` counts within the run of the loop, `running` over all its runs. (A tuple: they are made by the thousand.)
     """
 
     role: str
@@ -191,6 +191,7 @@ class _Unroller:
         self.sections = {loop: section for (loop, name), section in sections.items() if name == role}
         self.runs, self.stages, self.kinds = runs, stages, kinds
         self.done_early = {loop: early_instrs(section) for loop, section in self.sections.items()}
+        self.in_order = {loop for loop, section in self.sections.items() if not _begins_inner(section)}
         self.out: list[Step] = []
 
     def visit(
@@ -202,7 +203,21 @@ class _Unroller:
         count, start = self.runs[loop].counts[run], self.runs[loop].starts[run]
         this = _Run(self.sections[loop], count, start, begun, following, early)
         for t in range(count + self.stages[loop] - 1):
-            self._pass(this, t)
+            if loop in self.in_order and not begun and (following is None or t != count):
+                self._plain_pass(this, t)
+            else:
+                self._pass(this, t)
+
+    def _plain_pass(self, run: _Run, t: int) -> None:
+        """A pass in which no other run has begun, or begins, anything (most are, so this one is short)."""
+        loop = run.section.loop
+        for position, instr in enumerate(run.section.instrs):
+            i = t - instr.stage
+            active = 0 <= i < run.count
+            if active and isinstance(instr, Inner):
+                self.visit(instr.loop, run.start + i)
+            elif active or self._counts_skipped(instr):
+                self.out.append(Step(self.role, self.eu, loop, position, instr, i, run.start + i, active))
 
     def _pass(self, run: _Run, t: int) -> None:
         section, next_run = run.section, run.following if t == run.count else None
@@ -223,7 +238,7 @@ class _Unroller:
                 if step.active and self._visit_inner(section, step, run.count):
                     begun = instr
             elif leads and instr.stage == 0:
-                self.out.append(replace(step, local=0, active=True))
+                self.out.append(step._replace(local=0, active=True))
             elif not self._is_done(run, step) and (step.active or self._counts_skipped(instr)):
                 self.out.append(step)
 
@@ -238,7 +253,7 @@ class _Unroller:
         begun = inner.ahead if at.local > 0 and self._begins(inner, run - 1) else 0
         following = at.local + 1 < count and self._begins(inner, run)
         early = [
-            replace(at, position=position, instr=section.instrs[position], local=at.local + 1, running=run + 1)
+            at._replace(position=position, instr=section.instrs[position], local=at.local + 1, running=run + 1)
             for position in range(at.position - inner.early, at.position)
         ]
         self.visit(inner.loop, run, begun, inner if following else None, early)
@@ -267,7 +282,12 @@ class _Unroller:
             return step
         leading = self.sections[ahead.loop].instrs[: ahead.ahead]
         groups = sum(isinstance(i, Issue) and i.stage == 0 and i.completes == step.instr.signal for i in leading)
-        return replace(step, instr=replace(step.instr, pending=step.instr.pending + groups))
+        return step._replace(instr=replace(step.instr, pending=step.instr.pending + groups))
+
+
+def _begins_inner(section: Section) -> bool:
+    """Whether it has an inner loop whose runs begin one another."""
+    return any(isinstance(i, Inner) and i.ahead + i.early > 0 for i in section.instrs)
 
 
 def begin_order(section: Section, ahead: int) -> list[int]:
@@ -316,12 +336,28 @@ class Places:
         self._whole = {task.name for task in program.graph.tasks if any(split & summed_axes(op) for op in task.ops)}
         self._used: dict[tuple[str, str], Buffer] = {}
 
+    @cached_property
+    def homes(self) -> dict[str, int]:
+        """Tile -> the loop whose running instance counts the tile's instances."""
+        return {tile: self._home(tile) for tile in self.tiles}
+
+    @cached_property
+    def reads(self) -> dict[str, list[tuple[str, str]]]:
+        """Task -> (value, tile) of the values it reads that lie in a tile."""
+        return {task.name: self._placed(task.reads) for task in self.graph.tasks}
+
+    @cached_property
+    def writes(self) -> dict[str, list[tuple[str, str]]]:
+        return {task.name: self._placed(task.writes) for task in self.graph.tasks}
+
+    def _placed(self, values: Sequence[str]) -> list[tuple[str, str]]:
+        return [(value, tile) for value in values if (tile := self.tile(value)) is not None]
+
     def tile(self, value: str) -> str | None:
         """The tile that holds `value`, or None where the value needs no place."""
         return self._by_value.get(value) or self._by_class.get(self._class.get(value, ""))
 
-    def home(self, tile: str) -> int:
-        """The loop whose running instance counts the tile's instances."""
+    def _home(self, tile: str) -> int:
         carriers = [
             loop for loop in self.graph.loops
             if any(self.tile(value.name) == tile for carried in loop.carried for value in carried)
@@ -384,7 +420,6 @@ class Reference:
         self.runs = loop_runs(program.graph, trips)
         self.uses: dict[TaskInstance, Use] = {}
         self.place: dict[tuple[str, TaskInstance], int] = {}
-        self._homes = {tile: places.home(tile) for tile in places.tiles}
         self._tasks = {task.name: task for task in program.graph.tasks}
         self._loops = {loop.id: loop for loop in program.graph.loops}
         self._writer: dict[str, TaskInstance] = {}
@@ -440,14 +475,13 @@ class Reference:
     def _execute(self, task: STask, instance: int) -> None:
         me = TaskInstance(task.name, instance)
         use = Use(len(self.uses))
-        for value in task.reads:
-            if (tile := self.places.tile(value)) is not None:
-                use.reads.append((tile, self._writer.get(value)))
+        for value, tile in self.places.reads[task.name]:
+            use.reads.append((tile, self._writer.get(value)))
         for value in task.writes:
             self._writer[value] = me
-            if (tile := self.places.tile(value)) is not None:
-                use.writes.append(tile)
-                self.place[tile, me] = self._now[self._homes[tile]]
+        for _, tile in self.places.writes[task.name]:
+            use.writes.append(tile)
+            self.place[tile, me] = self._now[self.places.homes[tile]]
         if me in self.uses:
             raise InternalError(f"task {me} stands twice in the loop tree")
         self.uses[me] = use

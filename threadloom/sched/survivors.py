@@ -19,7 +19,7 @@ from itertools import permutations
 
 from threadloom.errors import InternalError
 from threadloom.machine.model import Completion, Device
-from threadloom.sched.check import check, check_execution_of, cluster_eus
+from threadloom.sched.check import check, check_execution
 from threadloom.sched.check_data import DataChecker, Demand
 from threadloom.sched.check_findings import Finding, Findings
 from threadloom.sched.check_order import Order, Run
@@ -27,7 +27,7 @@ from threadloom.sched.check_static import check_static
 from threadloom.sched.check_trips import trip_cases
 from threadloom.sched.mutate import Mutant
 from threadloom.sched.ops import SProgram, Wait
-from threadloom.sched.semantics import Trips
+from threadloom.sched.semantics import Places, Trips
 from threadloom.sched.simulate_values import Outcome, simulate_values
 
 
@@ -78,8 +78,8 @@ def try_mutants(program: SProgram, device: Device, mutants: Iterable[Mutant]) ->
     """`program` itself must be one that the checker accepts."""
     if found := check(program, device):
         raise InternalError(f"mutants of a program that is itself refused: {found[0]}")
-    cases = trip_cases(program)
-    original = [_execution(program, device, trips, Findings()) for trips in cases]
+    cases, places = trip_cases(program), Places(program)
+    original = [check_execution(program, device, trips, Findings(), places) for trips in cases]
     exchanges = [names for names in _exchanges(program) if _shape(program, names) == _shape(program, {})]
     known: dict[Hashable, Killed | Survivor] = {}
     refused: Counter[str] = Counter()
@@ -130,10 +130,6 @@ def _exchanged_back(made: Killed | Survivor, names: dict[str, str]) -> Killed | 
 Execution = tuple[Order, DataChecker]
 
 
-def _execution(program: SProgram, device: Device, trips: Trips, findings: Findings) -> Execution:
-    return check_execution_of(program, device, trips, findings, cluster_eus(program))
-
-
 def _try(
     mutant: Mutant, device: Device, cases: list[Trips], original: list[Execution], refused: Counter[str]
 ) -> Killed | Survivor:
@@ -142,8 +138,9 @@ def _try(
     findings = check_static(mutant.program, device)
     own = {str(trips): trips for trips in (*trip_cases(mutant.program), *cases)} if not findings else {}
     changed: dict[str, Execution] = {}
+    places = Places(mutant.program)
     for text in sorted(own, key=lambda text: -refused[text]):
-        changed[text] = _execution(mutant.program, device, own[text], findings)
+        changed[text] = check_execution(mutant.program, device, own[text], findings, places)
         if findings:
             refused[text] += 1
             break

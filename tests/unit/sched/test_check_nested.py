@@ -113,7 +113,7 @@ def test_an_accumulator_counts_the_tiles_of_the_grid():
         program = planned(kernel.name, "h200")
         places = Places(program)
         carried = [t.name for t in program.graph.tiles if t.carried is not None]
-        assert carried and all(places.home(tile) == 0 for tile in carried)
+        assert carried and all(places.homes[tile] == 0 for tile in carried)
 
 
 def test_deep_loops_get_every_sum_of_runs():
