@@ -42,6 +42,7 @@ def test_what_loops_begin_with_is_loaded():
 
 
 @pytest.mark.clang
+@pytest.mark.slow  # seconds of compiling; test_branches_and_loops.py runs one of the kind
 def test_what_loops_begin_with_is_loaded_on_the_cpu():
     assert is_right_on_cpu(states, *of_states())
 

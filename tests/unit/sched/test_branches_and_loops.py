@@ -145,9 +145,11 @@ def test_what_cores_compute(kernel):
     assert source_of(call)
 
 
-def test_what_the_gpu_code_computes():
-    call, given = bound(both_change)
-    wanted = both_change.interpret(**given, exact=True)
+# both_change takes half a minute of compiling on the CPU
+@pytest.mark.parametrize("kernel", some([read_in_the_other, both_change], [read_in_the_other]), ids=lambda k: k.name)
+def test_what_the_gpu_code_computes(kernel):
+    call, given = bound(kernel)
+    wanted = kernel.interpret(**given, exact=True)
     out = np.full_like(call.arrays["out"], np.nan)
     run_on_cpu(generated(call), call.kernel, call.arrays | {"out": out}, call.dims, call.scalars)
     np.testing.assert_allclose(out, wanted, rtol=1e-5, atol=1e-5)
