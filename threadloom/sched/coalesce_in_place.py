@@ -45,8 +45,11 @@ def _can_share(operand: Tile, result: Tile, task: STask, graph: TaskGraph) -> bo
         return False
     if any(graph.task(t).kind in (Kind.LOAD, Kind.GATHER) for t in operand.producers):
         return False  # a loaded tile lies in memory that the copy engine fills ahead
-    if any(graph.task(t).kind is Kind.DOT for t in operand.producers) and not is_row_operand(result, graph):
-        return False  # it has to go to shared memory
+    if any(graph.task(t).kind is Kind.DOT for t in operand.producers):
+        if not is_row_operand(result, graph):
+            return False  # it has to go to shared memory
+        if not _by_the_same_unit(operand, result, graph):
+            return False  # its registers are in another order
     same_instance = all(e.distance == 0 for e in graph.edges if e.value in (operand.name, *operand.values))
     others = [t for t in operand.consumers if t != task.name]
     return same_instance and all(_leads_to(other, task.name, graph) for other in others)
@@ -57,6 +60,14 @@ def is_row_operand(tile: Tile, graph: TaskGraph) -> bool:
     tile can be in registers in the order in which a matrix unit makes and takes rows."""
     dots = [op for t in graph.tasks if t.name in tile.consumers for op in t.ops if isinstance(op, Dot)]
     return all(op.b.name not in tile.values for op in dots) and len({frozenset(op.over) for op in dots}) <= 1
+
+
+def _by_the_same_unit(operand: Tile, result: Tile, graph: TaskGraph) -> bool:
+    """Whether the products that make the operand are of the dtypes of those that read the result."""
+    made = [op for name in operand.producers for op in graph.task(name).ops if isinstance(op, Dot)]
+    read = [op for name in result.consumers for op in graph.task(name).ops if isinstance(op, Dot)]
+    read = [op for op in read if op.a.name in result.values or op.b.name in result.values]
+    return all(one.a.type.dtype is other.a.type.dtype for one in made for other in read)
 
 
 def _is_initial(result: Tile, task: STask, graph: TaskGraph) -> bool:

@@ -67,7 +67,9 @@ def results_in(op: Op | None, names: Container[str]) -> bool:
 def _repeated_ops(bodies: list[LoopBody]) -> dict[str, Op]:
     """Operations that each sTask repeats instead of reading their value from a place: constants, sizes, index values,
     and tiles computed from nothing but index values and scalars (masks, positions). Not those that both branches of
-    a condition make: which one it is, the place knows."""
+    a condition make: which one it is, the place knows. Nor operands of products: these lie where the product's unit
+    reads them."""
+    multiplied = {v.name for b in bodies for i in b.items if isinstance(i.op, Dot) for v in (i.op.a, i.op.b)}
     made = Counter(r.name for body in bodies for item in body.items if item.op is not None for r in results(item.op))
     repeated: dict[str, Op] = {}
     for body in bodies:  # outer bodies first: an operation stands after what it reads
@@ -76,7 +78,8 @@ def _repeated_ops(bodies: list[LoopBody]) -> dict[str, Op]:
                 case Const() | Index() | Bound() | DimSize():
                     repeated[item.op.result.name] = item.op
                 case Map() | Cast() | Full() if item.op.result.type.axes and made[item.op.result.name] == 1:
-                    if all(not v.type.axes or v.name in repeated for v in operands(item.op)):
+                    known = all(not v.type.axes or v.name in repeated for v in operands(item.op))
+                    if known and item.op.result.name not in multiplied:
                         repeated[item.op.result.name] = item.op
     return repeated
 

@@ -3,6 +3,9 @@
     %acc.3 = if %c { %acc.2 = ...; yield %acc.2 } else { yield %acc.1 }
     ->  [%c] %acc.3 = ...          [not %c] %acc.3 = cast %acc.1
 
+What a branch or an iteration passes on is made by code of its own: a load, or a value that stands elsewhere, is copied
+(a place that copies fill is no place to keep something in).
+
 Perfectly nested grids become loop 0. Needs: canonical form. Not handled: nothing; a grid that has company in its
 parent becomes a loop of its own (its iterations are independent, so running them in order is right).
 """
@@ -19,6 +22,7 @@ from threadloom.tile.ops import (
     Grid,
     If,
     Kernel,
+    Load,
     LoopAxis,
     Op,
     Store,
@@ -86,28 +90,43 @@ def _fill(body: LoopBody, ops: tuple[Op, ...], guards: Guards, bodies: list[Loop
                 _branch(body, op, op.then, (*guards, (op.cond.name, True)), bodies)
                 _branch(body, op, op.otherwise, (*guards, (op.cond.name, False)), bodies)
             case Stream() | Grid():
-                inner = LoopBody(len(bodies), body.id, op.axes, _carried(op), op.loc, guards)
+                carried, copies = _carried(op)
+                inner = LoopBody(len(bodies), body.id, op.axes, carried, op.loc, guards)
                 bodies.append(inner)
                 body.items.append(Item(None, guards, inner.id))
-                _fill(inner, op.body.ops, guards, bodies)
+                _fill(inner, (*op.body.ops, *copies), guards, bodies)
             case _:
                 body.items.append(Item(op, guards))
 
 
-def _carried(op: Stream | Grid) -> tuple[Carried, ...]:
+def _carried(op: Stream | Grid) -> tuple[tuple[Carried, ...], list[Op]]:
+    """What the loop carries, and the copies that its body ends with."""
     if isinstance(op, Grid):
-        return ()
-    return tuple(zip(op.inits, op.args, op.body.ops[-1].values, op.results, strict=True))
+        return (), []
+    own, copies, following = _own(op.body.ops), [], []
+    for arg, value in zip(op.args, op.body.ops[-1].values, strict=True):
+        if value.name in own:
+            own.remove(value.name)  # for one of what is carried
+        else:
+            copies.append(Cast(Value(f"{arg.name}.next", value.type), value, op.loc))
+            value = copies[-1].result
+        following.append(value)
+    return tuple(zip(op.inits, op.args, following, op.results, strict=True)), copies
+
+
+def _own(ops: tuple[Op, ...]) -> set[str]:
+    """Names of the values that code of the block makes in places of their own."""
+    return {r.name for o in ops for r in results(o) if not isinstance(o, Load) or not r.type.axes}
 
 
 def _branch(body: LoopBody, op: If, block: Block, guards: Guards, bodies: list[LoopBody]) -> None:
     """The branch's code, writing the If's results in place of the values it yields."""
     *ops, last = block.ops
-    made = {r.name for o in ops for r in results(o)}
+    own = _own(tuple(ops))
     renamed: dict[str, Value] = {}
     copies: list[Op] = []
     for result, value in zip(op.results, last.values, strict=True):
-        if value.name in made and value.name not in renamed:
+        if value.name in own and value.name not in renamed:
             renamed[value.name] = result
         else:
             copies.append(Cast(result, renamed.get(value.name, value), op.loc))

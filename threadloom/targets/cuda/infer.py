@@ -64,13 +64,16 @@ def _agree_in_places(
     known: dict[str, Layout], graph: TaskGraph, dots: dict[str, DotPlan], computed: frozenset[str]
 ) -> None:
     """One layout for all values of a tile, which are in the same registers one after the other: that of a product's
-    result (of a unit's before one by lanes), or else of the first value. Others are made in their own layout and
-    converted."""
+    result (of a unit's before one by lanes), else that in which a product reads one of them, else of the first value.
+    Others are made in their own layout and converted."""
     by_units = sorted(dots.items(), key=lambda found: found[1].simt)
     products = {}
     for name, plan in by_units:
         for value in (plan.op.result, *added_to(graph.task(name))):
             products.setdefault(value.name, plan.result_layout)
+    for _, plan in by_units:
+        if plan.row_operand.name in computed:
+            products.setdefault(plan.row_operand.name, plan.row_operand_layout)
     for place in graph.tiles:
         held = [v for v in place.values if v in known]
         if len({known[v] for v in held}) > 1:

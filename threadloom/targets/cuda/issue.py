@@ -215,12 +215,13 @@ def vector_task(
     e: RoleEmitter, loop: Loop, instr: Issue, task: STask, chosen: Mapping[str, Registers] = MappingProxyType({})
 ) -> None:
     """`chosen`: what `declare_chosen` declared."""
-    _read_shared_operands(e, loop, instr, task, in_pieces=True)
+    packed = _packed_casts(e, task)
+    fetched = {name for name in task.reads if all(name != o.arg.name for o in packed.values())}
+    _read_shared_operands(e, loop, instr, task, fetched)
     known = e.scope.registers
     for name in chosen:
         known.pop(name)
     e.homes.begin(task)
-    packed = _packed_casts(e, task)
     ops = tuple(
         o for o in task.ops if (o.result.type.axes or o.result.name not in known) and o.result.name not in packed
     )
@@ -268,16 +269,16 @@ def _to_products(e: RoleEmitter, loop: Loop, instr: Issue, name: str) -> None:
     emit_write_shared(e.scope, shared, held, slot)
 
 
-def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, in_pieces: bool = False) -> None:
-    """Bring what the task reads of tiles in shared memory into registers of its own; large tiles stay there where the
-    task can fetch them piece by piece."""
+def _read_shared_operands(e: RoleEmitter, loop: Loop, instr: Issue, task: STask, fetched: Collection[str] = ()) -> None:
+    """Bring what the task reads of tiles in shared memory into registers of its own; large ones of `fetched` stay there
+    where the task can fetch them piece by piece."""
     for name in task.reads:
         shared = e.plan.shared_tile(name) if e.plan.tiles.of(name) else None
         if shared is None:
             continue
         slot, layout = slot_of(e, loop, name, shared.slots, instr.stage), e.plan.layouts[name]
         whole = layout.registers >= elementwise.WORTH_PIECES and piece_elems(shared, layout) == first_digit(layout) > 1
-        if in_pieces and whole:
+        if name in fetched and whole:
             e.scope.registers.pop(name, None)
             e.scope.in_shared[name] = InShared(shared, slot, layout)
             continue
