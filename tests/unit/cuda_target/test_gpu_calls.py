@@ -10,7 +10,7 @@ import pytest
 import threadloom as tl
 from tests.unit.cuda_target.fake_driver import CONTEXTS, OnGpu, Status
 from threadloom.errors import CompileError, InternalError
-from threadloom.targets.cuda import launch
+from threadloom.targets.cuda import faults, launch
 
 pytest.importorskip("cuda.bindings.nvrtc")
 
@@ -295,6 +295,6 @@ def test_spills_of_a_plan_that_was_measured_are_no_fault():
 
     source, cubin = SimpleNamespace(shared_bytes=0), SimpleNamespace(serialised=False, spill_bytes=16, stack_bytes=0)
     made = SimpleNamespace(source=source, cubin=cubin, combine=None)
-    assert launch.fault_of(made) == "16 bytes are spilled" and launch.fault_of(made, spills=False) == ""
+    assert faults.fault_of(made) == "16 bytes are spilled" and faults.fault_of(made, spills=False) == ""
     cubin.serialised = True
-    assert launch.fault_of(made, spills=False)
+    assert faults.fault_of(made, spills=False)

@@ -23,7 +23,7 @@ from threadloom.sched.ops import Issue, SProgram
 from threadloom.sched.search import plan, proved_program
 from threadloom.targets.cuda.compile import CudaKernel, compile_program
 from threadloom.targets.cuda.copy import TensorFacts
-from threadloom.targets.cuda.faults import fault_of, is_short_of_shared_memory
+from threadloom.targets.cuda.faults import fault_of
 from threadloom.targets.cuda.unsupported import SharedMemoryShort
 from threadloom.task.ops import Kind, Method
 from threadloom.tile.ops import Kernel, Load, Store
@@ -64,12 +64,10 @@ def best_compiled(
                 return made
             reasons.append(fault)
             serialised += made.cubin.serialised
-            if is_short_of_shared_memory(made):
-                short += 1
-            elif fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes:
+            if fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes:
                 fallback = made
         elif isinstance(made, CompileError):
-            no_code = no_code or made
+            no_code = no_code or (made if made.loc is not None else None)
             short += isinstance(made, SharedMemoryShort)
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
         else:
@@ -81,7 +79,7 @@ def best_compiled(
     if short and short == len(reasons) and (smaller := _with_less_memory(machine)) is not None:
         with suppress(CompileError):  # the reason is what was short here
             return best_compiled(kernel, dims, facts, smaller, defines, splits)
-    if fallback is None and no_code is not None and no_code.loc is not None:
+    if fallback is None and no_code is not None:
         raise no_code  # of the best plan, at the line that it is about
     if fallback is None:
         raise CompileError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.sched.ops import SProgram
-from threadloom.targets.cuda import driver, nvrtc
+from threadloom.targets.cuda import driver, nvrtc, unsupported
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.driver_calls import OnContext
 from threadloom.targets.cuda.emit import KernelSource
@@ -163,10 +163,15 @@ def compile_program(
 ) -> CudaKernel:
     """Machine code for arguments like `facts`, of `program` and of what combines its parts. `defines`: for the device
     code; `timeline`: records of clocks to keep (of the parts only); `arch`: what to compile for, where that is not what
-    the program was planned for but one that runs the same instructions."""
+    the program was planned for but one that runs the same instructions. CompileError where there is no code or
+    it takes more shared memory than there is."""
     if program.combine is not None:
         facts = facts | between_facts(program, dims)
     source = emitter(program)(program, facts, dims, timeline)
+    if source.shared_bytes > unsupported.MOST_SHARED_BYTES:  # NVRTC may take long for code that cannot run
+        what = f"{source.shared_bytes} bytes of shared memory are needed"
+        why = f"a block has at most {unsupported.MOST_SHARED_BYTES}"
+        raise unsupported.SharedMemoryShort(unsupported.NO_CODE, what, why=why, try_="other tile sizes")
     source = replace(source, arch=arch or source.arch)
     cubin = nvrtc.compile_source(source.text, source.arch, defines=defines)
     if cubin.serialised:
