@@ -29,6 +29,7 @@ import torch
 from hopper_conditions import conditions, of_ceilings
 from hopper_state import chunk_scan_cases, chunk_state_cases, decode_cases
 from hopper_timing import Case, make, run_case
+from hopper_weights import w4_cases
 
 # ---------------------------------------------------------------- operators
 
@@ -251,6 +252,7 @@ OPS = {
     "state": chunk_state_cases,
     "decode": decode_cases,
     "table3": table3_cases,
+    "w4": w4_cases,
 }
 
 

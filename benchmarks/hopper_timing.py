@@ -163,6 +163,7 @@ class Case:
         return {
             n: s
             for p in self.kernel.tensors
+            if p.dtype.bits >= 8  # others have several elements to a byte
             for n, s in zip(p.dims, self.sets[0][p.name].shape, strict=True)
             if isinstance(n, str)
         }
