@@ -93,6 +93,19 @@ def _through(count: str, written: str = "64") -> str:
            }}"""
 
 
+def _guarded(end: str, read: str) -> str:
+    """Threads of the grid below `end` write a word of their own, then read one."""
+    return f"""%in = icmp slt i32 %g, {end}
+           if i1 %in {{
+           store i32 1, ptr %s
+           %v = load i32, ptr {read}
+           store i32 %v, ptr %po
+           yield
+           }} else {{
+           yield
+           }}"""
+
+
 # name: (lines of the body; line k of it is line 10 + k of the source, findings as (kind, lines))
 CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
     "clean": (
@@ -126,6 +139,9 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
     "a loop through a shared array": (_through("64"), set()),
     "a loop through one of which a part is written": (_through("64", written="16"), {("uninitialised", (21,))}),
     "a loop that goes on behind its end": (_through("%end"), {("out-of-bounds", (21,))}),
+    "a race behind a guard that all threads of a block pass": (_guarded("100", "%near"), {("race", (12, 13))}),
+    "no race behind one": (_guarded("100", "%s"), set()),
+    "a race behind a guard that no block passes as a whole": (_guarded("40", "%near"), {("race", (12, 13))}),
     "beyond the end of a shared array": (
         """%far = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 64
            store i32 1, ptr %s

@@ -16,11 +16,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from threadloom.cuda.check.access import Access, access_of
+from threadloom.cuda.check.edge_guards import plan_guards
+from threadloom.cuda.check.passed_apart import passed_apart
 from threadloom.cuda.check.ranges import Range, Ranges
+from threadloom.cuda.check.touch_threads import touch, touched
 from threadloom.cuda.lower.editor import Editor
-from threadloom.cuda.lower.effects import is_pure
-from threadloom.cuda.lower.runtime_calls import CHECK_PASSED, CHECK_WRITTEN, is_check_call
-from threadloom.cuda.lower.traverse import expand, free_values, rename_block, walk
+from threadloom.cuda.lower.fold import fold_block
+from threadloom.cuda.lower.runtime_calls import CHECK_TOGETHER, CHECK_WRITTEN
+from threadloom.cuda.lower.traverse import expand, rename_block, walk
 from threadloom.cuda.vectorize.narrow_threads import swept
 from threadloom.par.constants import int_value
 from threadloom.par.ops import (
@@ -43,24 +47,6 @@ from threadloom.par.ops import (
 )
 from threadloom.par.passes import decline, through_functions
 from threadloom.par.result_types import size_bytes, struct_layout
-from threadloom.par.walk import arguments, results
-
-_KINDS = {f"__loom_check_{kind}": kind for kind in ("bounds", "disjoint_read", "disjoint_write")}
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A call of a check, by its arguments (inline_calls.py)."""
-
-    kind: str
-    bytes_: int
-    call: Leaf
-    address: Operand
-    site: Operand
-    base: Operand
-    extent: Operand
-    quick: Operand
-    more: tuple[Operand, ...]  # whether to watch; the extent where it is proved, the block's start
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,60 +59,93 @@ class CheckAhead:
 
     def _function(self, function: Function, module: Module) -> Module:
         editor = Editor(function, module)
+        inside = (op for op in walk(function.body.ops if function.body else ()) if isinstance(op, Leaf))
+        together = any(op.attrs.callee == CHECK_TOGETHER for op in inside)
 
         def change(op: Op) -> list[Op] | None:
             if not isinstance(op, Parallel) or op.level is not Level.THREADS:
                 return None
             inside = list(walk(op.body.ops))
-            accesses = [access for leaf in inside if (access := access_of(leaf)) is not None]
-            if not accesses or any(isinstance(inner, Parallel) for inner in inside):
+            if not any(map(access_of, inside)) or any(isinstance(inner, Parallel) for inner in inside):
                 return None
             if len(inside) > self.most_ops:
-                decline("not checked ahead", "the loop is too large for a second version", op.loc)
+                decline("not checked ahead", "the loop is too large for more versions", op.loc)
                 return None
-            return _two_versions(op, accesses, editor)
+            passed, rest = passed_apart(op, editor)
+            return [*passed, *_versions(rest, together, editor)]
 
         body = expand(function.body, change)
         return module if body is function.body else editor.finish(replace(function, body=body))
 
 
-def access_of(op: Op) -> Access | None:
-    if not isinstance(op, Leaf) or op.opcode != "call" or op.result is None:
-        return None
-    name, _, bytes_ = op.attrs.callee.rpartition("_")
-    if name not in _KINDS:
-        return None
-    _, _, _, _, address, site, base, extent, quick, *more = op.operands
-    return Access(_KINDS[name], int(bytes_), op, address, site, base, extent, quick, tuple(more))
+@dataclass(frozen=True, slots=True)
+class Version:
+    """`ops` may run where `fits`, which `front` computes, holds."""
+
+    front: list[Op]
+    fits: Operand
+    ops: list[Op]
 
 
-def _two_versions(op: Parallel, accesses: list[Access], editor: Editor) -> list[Op] | None:
+def _versions(op: Parallel, together: bool, editor: Editor) -> list[Op]:
+    """The loop with all its checks in place, behind versions with fewer."""
     with editor.collect() as front, editor.at(op.loc):
         ranges = Ranges(op, editor)
+        guards = plan_guards(op, ranges, editor)
+        guards.tests += ranges.holds
+    assumed = replace(op, body=_assuming(op.body, guards.known)) if guards.known else op
+    all_at_once = _version(assumed, front, guards.tests, True, together, editor)
+    ops: list[Op] = [op]
+    if all_at_once is None or guards.known:
+        ops = _chosen(_version(op, [], [], False, together, editor), ops, editor)
+    return _chosen(all_at_once, ops, editor)
+
+
+def _assuming(body: Block, known: dict[str, Operand]) -> Block:
+    kept = expand(body, lambda op: [] if isinstance(op, Leaf) and op.result and op.result.name in known else None)
+    return fold_block(kept, dict(known))
+
+
+def _chosen(version: Version | None, otherwise: list[Op], editor: Editor) -> list[Op]:
+    if version is None:
+        return otherwise
+    with editor.collect() as ops, editor.if_(version.fits) as branch:
+        editor.ops += version.ops
+        branch.otherwise()
+        editor.ops += otherwise
+    return [*version.front, *ops]
+
+
+def _version(op: Parallel, front: list[Op], tests: list[Operand], whole: bool, together: bool, editor: Editor
+             ) -> Version | None:  # fmt: skip
+    """Without the checks that can be made ahead. `whole`: these must be all."""
+    tests = list(tests)
+    with editor.collect() as ahead, editor.at(op.loc):
+        ranges = Ranges(op, editor)
         covered: list[Access] = []
-        tests: list[Operand] = []
-        for access in accesses:
-            if (range_ := ranges.address(access.address)) is not None:
+        for access in filter(None, map(access_of, walk(op.body.ops))):
+            range_ = ranges.address(access.address) if whole or access.kind not in ("read", "write") else None
+            if range_ is not None:
                 covered.append(access)
                 tests += _tests(access, range_, editor)
         fits: Operand = Const(I1, "true")
         for test in dict.fromkeys((*ranges.holds, *tests)):
             fits = test if fits == Const(I1, "true") else editor.and_(fits, test, "fits")
-    if not covered:
-        return None
-    passed, rest = _passed_apart(op, editor)
-    with editor.collect() as versions, editor.at(op.loc), editor.if_(fits) as branch:
-        fast = replace(rest, body=_without(rest, covered, editor))
+    general = [access for access in covered if access.kind in ("read", "write")]
+    with editor.collect() as ops, editor.at(op.loc):
+        if whole:
+            left = touched(replace(op, body=_without(op, [one for one in covered if one not in general], editor)))
+            if left is None or len(left) > len(general) or not touch(op, general, together, editor):
+                return None
+        fast = replace(op, body=_without(op, covered, editor))
         editor.ops.append(swept(editor.copy((fast,), {})[0]))
-        branch.otherwise()
-        editor.ops.append(rest)
-    return [*passed, *front, *versions]
+    return Version([*front, *ahead], fits, ops) if covered else None
 
 
 def _tests(access: Access, range_: Range, editor: Editor) -> list[Operand]:
     """That nothing in the range needs a look of its own."""
     low, high = range_
-    extent = access.extent if access.kind == "bounds" else access.more[0]
+    extent = access.more[0] if access.kind.startswith("disjoint") else access.extent
     base = editor.cast("ptrtoint", access.base, I64, name="base")
     end = editor.add(editor.sub(high, base), access.bytes_)
     tests = [editor.icmp("sge", low, base, "inside"), editor.icmp("sle", end, extent, "inside")]
@@ -179,33 +198,3 @@ def _offset(pointer: Operand, base: Operand, leaves: dict[Value, Leaf], editor: 
         type_ = type_.element if position > 0 else type_
         offset = editor.add(offset, editor.mul(editor.cast("sext", index, I64), size_bytes(type_)))
     return offset
-
-
-# ------------------------------------------------------------ barriers that threads have passed
-
-
-def _passed_apart(op: Parallel, editor: Editor) -> tuple[list[Op], Parallel]:
-    """What counts the barrier in front of the loop, as a loop of its own, and the rest."""
-    leaves = [inner for inner in op.body.ops if isinstance(inner, Leaf)]
-    calls = [inner for inner in leaves if inner.attrs.callee == CHECK_PASSED]
-    if not calls:
-        return [], op
-    counts = {call.operands[1] for call in calls}
-    stores = [inner for inner in leaves if inner.opcode == "store" and inner.operands[0] in counts]
-    head = op.body.ops[: op.body.ops.index(calls[-1]) + 1]
-    books = [inner for inner in head if isinstance(inner, Leaf) and _counts(inner, calls, stores)]
-    others = [inner for inner in walk(head) if inner not in books]
-    if any(isinstance(inner, Leaf) and is_check_call(inner.attrs.callee) for inner in others):
-        return [], op
-    elsewhere = {value.name for inner in others for value in (*results(inner), *arguments(inner))}
-    rest = swept(replace(op, body=Block(tuple(inner for inner in op.body.ops if inner not in (*calls, *stores)))))
-    slots = {store.operands[1] for store in stores}
-    stale = any(isinstance(inner, Leaf) and inner.opcode == "load" and inner.operands[0] in slots for inner in head
-                if inner in rest.body.ops)  # fmt: skip
-    if stale or elsewhere & free_values(books).keys():
-        return [], op
-    return [swept(editor.copy((replace(op, body=Block(tuple(books))),), {})[0])], rest
-
-
-def _counts(op: Leaf, calls: list[Leaf], stores: list[Leaf]) -> bool:
-    return op in calls or op in stores or is_pure(op) or op.opcode == "load"

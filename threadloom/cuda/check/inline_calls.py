@@ -16,7 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from threadloom.cuda.lower.runtime_calls import CHECK_ACCESS, CHECK_OUTSIDE, CHECK_PASSED, CHECK_PRIVATE
+from threadloom.cuda.lower.runtime_calls import (
+    CHECK_ACCESS,
+    CHECK_OUTSIDE,
+    CHECK_PASSED,
+    CHECK_PRIVATE,
+    CHECK_TOGETHER,
+)
 from threadloom.par.ops import Function
 from threadloom.par.text import parse
 
@@ -42,7 +48,8 @@ def definitions(names: set[str]) -> tuple[Function, ...]:
     """Those functions, for a module that calls them, and the declarations that they need."""
     names = names | {one.replace("disjoint_", "seldom_") for one in names}  # what those fall back on
     texts = [_text(kind, bytes_) for kind in _BODIES for bytes_ in SIZES if name(kind, bytes_) in names]
-    texts += [_PASSED] * (CHECK_PASSED in names) + [_PRIVATE] * (CHECK_PRIVATE in names)
+    texts += [_PASSED.replace(CHECK_PASSED, one) for one in (CHECK_PASSED, CHECK_TOGETHER) if one in names]
+    texts += [_PRIVATE] * (CHECK_PRIVATE in names)
     return parse("\n".join((_DECLARATIONS, *texts)), "inline_calls.par").functions
 
 

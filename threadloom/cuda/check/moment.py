@@ -17,6 +17,7 @@ from threadloom.cuda.lower.runtime_calls import (
     CHECK_GRID,
     CHECK_PASSED,
     CHECK_START,
+    CHECK_TOGETHER,
 )
 from threadloom.cuda.lower.separators import GRID_SYNC, collective_scope
 from threadloom.cuda.lower.thread_number import item_number
@@ -55,6 +56,7 @@ class Clock:
         ops = tuple(walk(kernel.body.ops)) if kernel.body else ()
         self.editor = editor
         self.counts = any(step_of(op) for op in ops)
+        self.together = all(step_of(op) in ("", "block") for op in ops)
         self.grid = any(isinstance(op, Leaf) and op.attrs.callee == GRID_SYNC for op in ops)
         self.block: Operand = Const(PTR, "null")
         self.thread: Operand = Const(I32, "0")
@@ -117,7 +119,7 @@ class Clock:
                 new = editor.select(full, old, editor.add(old, _ONE_FENCE))
         editor.store(new, self._counter)
         if kind in ("block", "grid"):
-            editor.call(CHECK_PASSED, [self.block, new])
+            editor.call(CHECK_TOGETHER if self.together else CHECK_PASSED, [self.block, new])
         if kind == "grid":
             editor.call(CHECK_GRID, [self.block, new])
         if kind == "fence":

@@ -43,6 +43,7 @@ namespace {
 
 char* reserve(int protection) {
   void* base = mmap(nullptr, Shadow::bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base != MAP_FAILED && (protection & PROT_WRITE)) madvise(base, Shadow::bytes, MADV_HUGEPAGE);
   if (base != MAP_FAILED) return (char*)base;
   fprintf(stderr, "loom check: cannot reserve address space for its shadow memory (see ulimit -v and vm.overcommit_memory)\n");
   _exit(2);
@@ -122,26 +123,26 @@ ALWAYS_INLINE Moment after_read(const Block& block, const Cell& cell, Moment now
   return first == now ? own_read(now) : 0;
 }
 
-// Most accesses find that all which the cell remembers came before a barrier of the block, or before all that counts.
-ALWAYS_INLINE bool all_before(const Block& block, const Cell& cell, Moment now, Moment since) {
+// Most accesses find that all which the cell remembers came before a barrier of the block, or before all that counts;
+// or that beside it there is only what the thread itself has read.
+ALWAYS_INLINE bool all_before(const Block& block, const Cell& cell, Moment quick, Moment now, Moment since) {
   Moment begin = now & ~(one_interval - 1);
   auto before = [&](Moment m) { return m < since || (m < begin && m >= block.start); };
-  return before(cell.write) & before(cell.read[0]) & before(cell.read[1]);
+  return before(cell.write) & before(cell.read[1]) & (before(cell.read[0]) | ((quick | 1) == own_write(now)));
+}
+
+// Such an access, if it is one.
+ALWAYS_INLINE bool settle(const Block& block, Cell& cell, Moment& quick, Moment now, Moment since, int kind, const Object* shared) {
+  if (kind > Write || (kind == Read && shared && cell.write < since) || !all_before(block, cell, quick, now, since)) return false;
+  if (kind == Write) cell = {now, {0, 0}}, quick = own_write(now);
+  else cell.read[0] = now, cell.read[1] = 0, quick = own_read(now);
+  return true;
 }
 
 ALWAYS_INLINE void touch(const Block& block, Cell& cell, Moment& quick, Moment now, int kind, const Object* shared) {
   Moment since = shared ? block.start : state().launch;
+  if (settle(block, cell, quick, now, since, kind, shared)) return;
   bool written = cell.write >= since;
-  if (all_before(block, cell, now, since) && (written || !shared || kind == Write)) {
-    if (kind == Write) {
-      cell = {now, {0, 0}}, quick = own_write(now);
-      return;
-    }
-    if (kind == Read) {
-      cell.read[0] = now, cell.read[1] = 0, quick = own_read(now);
-      return;
-    }
-  }
   if (shared && !written && !writes_only(kind)) report_uninitialised(now, shared->name);
   if (written && !apart(block, cell.write, now)) compare(block, cell.write, now);
   if (reads_only(kind)) {
@@ -197,6 +198,37 @@ ALWAYS_INLINE void touch_word(const Block& block, const char* address, Moment no
 __attribute__((noinline)) void touch_all(const Block& block, const char* address, long bytes, const Site& site, Moment now, const Object* shared) {
   if (((uintptr_t)address | (uintptr_t)bytes) & 3) return touch_bytes(block, address, bytes, now, site.kind, shared);
   for (const char* end = address + bytes; address < end; address += 4) touch_word(block, address, now, site.kind, shared);
+}
+
+// By threads whose addresses are `step` bytes and whose numbers are `threads` apart.
+void touch_row(const Block& block, const char* address, long long count, long long step, Moment now, long long threads, const Site& site, const Object* shared) {
+  for (; count > 0; count--, address += step, now += (Moment)threads << thread_shift) touch_all(block, address, site.bytes, site, now, shared);
+}
+
+// The same of words that lie side by side in one shadow; kind: Read or Write. What `settle` does is written out for speed.
+template <int kind, bool shared>
+void touch_words(const Block& block, const char* address, long long count, Moment now, long long threads, const Object* object) {
+  Shadow shadow = shadow_of(address);
+  Moment* quick = shadow.quick((uint32_t)(uintptr_t)address);
+  Cell* cell = shadow.cell((uint32_t)(uintptr_t)address);
+  const Moment start = block.start, since = shared ? start : state().launch, begin = now & ~(one_interval - 1);
+  const Moment step = (Moment)threads << thread_shift, own_step = 2 * threads, anybody = position(now) | many;
+  Moment own = own_write(now);
+  auto before = [=](Moment m) { return m < begin && (shared || m < since || m >= start); };
+  for (long long i = 0; i < count; i++, address += 4, quick++, cell++, now += step, own += own_step) {
+    Moment who = *quick;
+    if (kind == Read ? who == anybody || (who | 1) == own : who == own) continue;
+    Moment write = cell->write;
+    bool settled = before(write) && before(cell->read[1]) && (before(cell->read[0]) || (who | 1) == own);
+    if (__builtin_expect(!settled || (kind == Read && shared && write < since), 0)) {
+      touch_word(block, address, now, kind, object);
+      continue;
+    }
+    if (kind == Write) cell->write = now, cell->read[0] = 0;
+    else cell->read[0] = now;
+    cell->read[1] = 0;
+    *quick = kind == Write ? own : own - 1;
+  }
 }
 
 __attribute__((noinline)) void number_site(Site& site) {
@@ -400,6 +432,26 @@ int __loom_check_watch(const void* block, int number) {
 
 void* __loom_check_access(void* which, int thread, unsigned long long position, char* address, Site* site) {
   return check(running(which), thread, position, address, site->bytes, site);
+}
+
+// The same for all threads of a loop over three dimensions, whose addresses and numbers are linear and lie in the object.
+void __loom_check_threads(void* which, Site* site, unsigned long long position, long long first, long long thread, long long nz, long long bytes_z,
+                          long long thread_z, long long ny, long long bytes_y, long long thread_y, long long nx, long long bytes_x, long long thread_x) {
+  const Block& block = running(which);
+  if (!site->number) number_site(*site);
+  const Object& object = (*block.objects)[site->object];
+  const Object* shared = object.shared ? &object : nullptr;
+  Moment common = position | (Moment)site->number;
+  long long length = nx * 4;
+  auto words = site->kind == Read ? (shared ? touch_words<Read, true> : touch_words<Read, false>) : (shared ? touch_words<Write, true> : touch_words<Write, false>);
+  for (long long z = 0; z < nz; z++)
+    for (long long y = 0; y < ny; y++) {
+      char* address = (char*)(first + z * bytes_z + y * bytes_y);
+      Moment now = common | (Moment)(thread + z * thread_z + y * thread_y) << thread_shift;
+      bool dense = bytes_x == 4 && site->bytes == 4 && !((uintptr_t)address & 3) && (uintptr_t)address >> 32 == (uintptr_t)(address + length) >> 32;
+      if (dense) words(block, address, nx, now, thread_x, shared);
+      else touch_row(block, address, nx, bytes_x, now, thread_x, *site, shared);
+    }
 }
 
 // The same of a copy, of whose bytes only the run knows how many there are; and of one in memory of the thread's own.
