@@ -13,12 +13,44 @@ extern "C" __global__ void shift(int* x, int n) {
   if (i < n) x[i] += offset;
 }
 
+// Memory and addresses apart; asked to be compressed, memory says that it is not.
+void check_memory_without_an_address() {
+  CUmemAllocationProp wanted = {}, made = {};
+  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  wanted.allocFlags.compressionType = CU_MEM_ALLOCATION_COMP_GENERIC;
+  size_t unit = 0;
+  int can_compress = 1;
+  CUmemGenericAllocationHandle handle;
+  CUdeviceptr x;
+  DRIVER(cuDeviceGetAttribute(&can_compress, CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED, 0));
+  DRIVER(cuMemGetAllocationGranularity(&unit, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+  DRIVER(cuMemCreate(&handle, unit, &wanted, 0));
+  DRIVER(cuMemGetAllocationPropertiesFromHandle(&made, handle));
+  EXPECT(!can_compress && made.allocFlags.compressionType == CU_MEM_ALLOCATION_COMP_NONE, "compressed");
+  EXPECT(made.type == wanted.type && made.location.type == wanted.location.type, "%d on %d", made.type, made.location.type);
+  DRIVER(cuMemAddressReserve(&x, unit, 0, 0, 0));
+  DRIVER(cuMemMap(x, unit, 0, handle, 0));
+  DRIVER(cuMemRelease(handle));
+  CUmemAccessDesc access = {made.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  DRIVER(cuMemSetAccess(x, unit, &access, 1));
+  const int n = 100;
+  int host[n];
+  DRIVER(cuMemsetD32(x, 4, n));
+  shift<<<1, 128>>>((int*)x, n);
+  DRIVER(cuMemcpyDtoH(host, x, sizeof host));
+  EXPECT(host[n - 1] == 7, "%d", host[n - 1]);
+  DRIVER(cuMemUnmap(x, unit));
+  DRIVER(cuMemAddressFree(x, unit));
+}
+
 int main() {
   CUdevice device;
   CUcontext context;
   DRIVER(cuInit(0));
   DRIVER(cuDeviceGet(&device, 0));
   DRIVER(cuCtxCreate(&context, 0, device));
+  check_memory_without_an_address();
   EXPECT(cuDeviceGet(&device, 7) == CUDA_ERROR_INVALID_DEVICE, "there is one device");
   CUmodule module = nullptr;
   EXPECT(cuModuleLoad(&module, "none.ptx") == CUDA_ERROR_FILE_NOT_FOUND, "there is no such file");

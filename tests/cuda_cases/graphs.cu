@@ -153,6 +153,45 @@ void check_capture() {
   EXPECT(back[n - 1] == 6, "%d", back[n - 1]);
 }
 
+// A node that the program adds itself in a capture, and what comes after it.
+void check_capture_dependencies() {
+  int *x, sum = 0;
+  CUDA(cudaMallocManaged(&x, sizeof(int)));
+  *x = 0;
+  cudaStream_t stream;
+  CUDA(cudaStreamCreate(&stream));
+  cudaGraph_t graph;
+  cudaGraphNode_t added, nodes[8];
+  const cudaGraphNode_t* after;
+  size_t count = 8;
+  cudaStreamCaptureStatus status;
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  EXPECT(cudaStreamUpdateCaptureDependencies(0, nullptr, 0, 0) == cudaErrorIllegalState, "a stream that captures nothing");
+  add<<<1, 1, 0, stream>>>(x, 4);
+  CUDA(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, &after, &count));
+  EXPECT(count == 1, "%zu nodes", count);
+  cudaHostNodeParams doubled = {[](void* x) { *(int*)x *= 2; }, x};
+  CUDA(cudaGraphAddHostNode(&added, graph, after, count, &doubled));
+  CUDA(cudaStreamUpdateCaptureDependencies(stream, &added, nullptr, 1, cudaStreamSetCaptureDependencies));
+  CUDA(cudaStreamGetCaptureInfo(stream, &status, nullptr, &graph, &after, &count));
+  EXPECT(count == 1 && after[0] == added, "%zu nodes", count);
+  cudaGraphNode_t empty;
+  CUDA(cudaGraphAddEmptyNode(&empty, graph, nullptr, 0));
+  CUDA(cudaStreamUpdateCaptureDependencies(stream, &empty, 1, cudaStreamAddCaptureDependencies));
+  add<<<1, 1, 0, stream>>>(x, 3);
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  CUDA(cudaGraphGetNodes(graph, nodes, &(count = 8)));
+  EXPECT(count == 4, "%zu nodes", count);
+  CUDA(cudaGraphNodeGetDependencies(nodes[3], nodes + 4, &(count = 4)));
+  EXPECT(count == 2 && nodes[4] == added && nodes[5] == empty, "%zu nodes", count);
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  CUDA(cudaGraphLaunch(exec, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  sum = *x;
+  EXPECT(sum == 11, "%d", sum);
+}
+
 static cudaGraph_t* add_condition(cudaGraph_t graph, cudaGraphConditionalHandle handle, cudaGraphConditionalNodeType type, unsigned size,
                                   const cudaGraphNode_t* after) {
   cudaGraphNodeParams p = {cudaGraphNodeTypeConditional};
@@ -207,6 +246,7 @@ int main() {
   check_nodes();
   check_symbols_events_and_parameters();
   check_capture();
+  check_capture_dependencies();
   check_conditions();
   return wrong != 0;
 }

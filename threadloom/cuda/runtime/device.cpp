@@ -144,6 +144,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxBlocksPerMultiprocessor: *value = p.maxBlocksPerMultiProcessor; break;
     case cudaDevAttrReservedSharedMemoryPerBlock: *value = (int)p.reservedSharedMemPerBlock; break;
     case cudaDevAttrMemoryPoolsSupported: *value = p.memoryPoolsSupported; break;
+    case cudaDevAttrMemoryPoolSupportedHandleTypes: *value = cudaMemHandleTypePosixFileDescriptor; break;
     case cudaDevAttrMaxTexture1DWidth: *value = p.maxTexture1D; break;
     case cudaDevAttrMaxTexture2DWidth: *value = p.maxTexture2D[0]; break;
     case cudaDevAttrMaxTexture2DHeight: *value = p.maxTexture2D[1]; break;

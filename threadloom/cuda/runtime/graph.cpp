@@ -39,8 +39,9 @@ Node* CUgraph_st::add(cudaGraphNodeType type, Work work, const Node* const* afte
 }
 
 Node* CUgraph_st::add_captured(cudaGraphNodeType type, Work work) {
-  Node* last = nodes.empty() ? nullptr : nodes.back();
-  return add(type, std::move(work), &last, last ? 1 : 0);
+  Node* node = add(type, std::move(work), captured.data(), captured.size());
+  captured = {node};
+  return node;
 }
 
 CUgraph_st* CUgraph_st::clone() const {
@@ -241,6 +242,8 @@ cudaError_t cudaGraphRemoveDependencies(cudaGraph_t, const cudaGraphNode_t* from
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeType* type) { return *type = node->type, cudaSuccess; }
 cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) {
   auto& nodes = node->graph->nodes;
+  auto& captured = node->graph->captured;
+  captured.erase(std::remove(captured.begin(), captured.end(), node), captured.end());
   nodes.erase(std::find(nodes.begin(), nodes.end(), node));
   for (Node* one : nodes) one->after.erase(std::remove(one->after.begin(), one->after.end(), node), one->after.end());
   for (CUgraph_st* body : node->bodies) delete body;

@@ -31,8 +31,9 @@ struct Condition {
 struct CUgraph_st {
   std::vector<CUgraphNode_st*> nodes;  // in the order in which they were added
   std::vector<std::shared_ptr<Condition>> conditions;
+  std::vector<CUgraphNode_st*> captured;  // what comes next in its capture comes after these
   CUgraphNode_st* add(cudaGraphNodeType type, Work work, const CUgraphNode_st* const* after, size_t count);
-  CUgraphNode_st* add_captured(cudaGraphNodeType type, Work work);  // after all that was captured before
+  CUgraphNode_st* add_captured(cudaGraphNodeType type, Work work);  // after all that was captured before, by any stream
   CUgraph_st* clone() const;
   ~CUgraph_st();
 };

@@ -1,13 +1,12 @@
 // Memory of every kind: one address space, so "device" memory is aligned host memory.
+#include "pages.h"
 #include "profile.h"
 #include "runtime.h"
-#include "team.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <set>
@@ -18,12 +17,20 @@ namespace {
 constexpr size_t alignment = 256;  // CUDA promises at least this
 constexpr size_t pitch_alignment = 512;
 
+// Memory of another process.
+struct Imported {
+  SharedPlace place;
+  std::shared_ptr<char> file;
+  bool from_pool;
+  int opened = 1;
+};
 struct Allocation {
   size_t bytes;
   cudaMemoryType type;
   unsigned flags;
-  bool ours;  // else registered host memory
-  void* block = nullptr;  // what is given back when ours is freed
+  bool ours;  // else registered host memory, or another process's
+  Room room = {};
+  std::shared_ptr<Imported> imported = nullptr;
 };
 
 struct Heap {
@@ -43,59 +50,22 @@ size_t with_room(size_t bytes, cudaMemoryType type) {
   return (bytes + room + alignment - 1) / alignment * alignment;
 }
 
-size_t total_bytes() { return (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
-
-// A GPU's memory is there once it is asked for, and it has large pages. Here each page would come when a kernel first writes to it,
-// one fault of one worker at a time. So arrays ask for all their pages at once, and for pages of 2 MB where they fill some. Programs
-// ask for pools of gigabytes of which they use little: those come as they are touched.
-//
-// Pages that come at once lie side by side, so equal indices of arrays that began at a page would share the few places of one set of
-// a cache: arrays begin at different sets.
-constexpr size_t large_page = 2 << 20, least_populated = 64 << 10, sparse_bytes = (size_t)256 << 20;
-constexpr size_t most_populated = (size_t)2 << 30;  // by a program: some ask for arrays again and again and touch few
-constexpr size_t set_step = 77 * 512, set_count = 13;
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-struct Room {
-  char* memory;
-  void* block;
-};
-Room device_memory(size_t bytes) {
-  size_t whole = with_room(bytes, cudaMemoryTypeDevice);
-  if (bytes < least_populated || bytes >= sparse_bytes) {
-    void* block = aligned_alloc(alignment, whole);
-    return {(char*)block, block};
-  }
-  start_workers();  // a GPU is made ready by a program's first calls, too, not by its first kernel
-  static std::atomic<size_t> arrays{0}, populated{0};
-  bool large = bytes >= 2 * large_page;
-  void* block = aligned_alloc(large ? large_page : alignment, whole + set_step * set_count);
-  if (!block) return {};
-  char* memory = (char*)block + arrays.fetch_add(1) % set_count * set_step;
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
-  size_t filled = ((uintptr_t)memory + bytes) / page * page - begin;
-  if (large) madvise((void*)begin, filled, MADV_HUGEPAGE);
-  bool may = populated.fetch_add(bytes) < std::min(total_bytes() / 16, most_populated);
-  if (may) madvise((void*)begin, filled, MADV_POPULATE_WRITE);  // older systems do not know it
-  return {memory, block};
-}
-
 cudaError_t allocate(void** p, size_t bytes, cudaMemoryType type, unsigned flags = 0) {
   if (!p) return failed(cudaErrorInvalidValue);
   *p = nullptr;
   if (device_error() != cudaSuccess) return result(device_error());
   if (bytes == 0) return cudaSuccess;
   if (bytes > total_bytes()) return failed(cudaErrorMemoryAllocation);
+  size_t whole = with_room(bytes, type);
   Room made;
   if (type == cudaMemoryTypeDevice)
-    made = device_memory(bytes);
+    made = device_room(bytes, whole);
   else
-    made.block = made.memory = (char*)aligned_alloc(alignment, with_room(bytes, type));
+    made.memory = (char*)aligned_alloc(alignment, whole);
   if (!made.memory) return failed(cudaErrorMemoryAllocation);
   std::lock_guard<std::mutex> guard(heap().mutex);
-  heap().allocations[made.memory] = {bytes, type, flags, true, made.block};
   *p = made.memory;
+  heap().allocations[made.memory] = {bytes, type, flags, true, std::move(made)};
   return cudaSuccess;
 }
 
@@ -109,12 +79,13 @@ const std::pair<const char* const, Allocation>* containing(const void* p) {
 
 cudaError_t release(void* p, bool host) {
   if (!p) return cudaSuccess;
+  if (!host && close_imported(p, true) == cudaSuccess) return cudaSuccess;
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto found = heap().allocations.find((char*)p);
   if (found == heap().allocations.end() || !found->second.ours) return failed(cudaErrorInvalidValue);
   if (heap().of_graphs.count(p)) return cudaSuccess;  // the graph's next launch uses it again
   if (host != (found->second.type == cudaMemoryTypeHost)) return failed(cudaErrorInvalidValue);
-  free(found->second.block);
+  give_back(std::move(found->second.room));
   heap().allocations.erase(found);
   return cudaSuccess;
 }
@@ -149,7 +120,7 @@ void fill(char* p, int value, size_t bytes) {
   if (sparse) {
     std::lock_guard<std::mutex> guard(heap().mutex);
     auto* found = containing(p);
-    sparse = found && found->second.ours && (size_t)(p - found->first) + bytes <= found->second.bytes;
+    sparse = found && found->second.ours && found->second.room.pages && found->second.room.pages->file < 0 && (size_t)(p - found->first) + bytes <= found->second.bytes;
   }
   size_t middle = (bytes - head) / page * page;
   if (sparse && madvise(p + head, middle, MADV_DONTNEED) == 0) {
@@ -178,6 +149,39 @@ const char* device_allocation(const void* p) {
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto* found = containing(p);
   return found && found->second.type == cudaMemoryTypeDevice ? found->first : nullptr;
+}
+
+void release_device_memory(void* p) { release(p, false); }
+
+cudaError_t export_memory(const void* p, SharedPlace* place) {
+  wait_for_streams();
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto* found = containing(p);
+  if (!found || !found->second.room.pages) return cudaErrorInvalidValue;
+  Pages& pages = *found->second.room.pages;
+  if (!pages.share()) return cudaErrorMapBufferObjectFailed;
+  *place = shared_place(pages.file, pages.bytes, (size_t)(found->first - pages.begin), found->second.bytes);
+  return cudaSuccess;
+}
+cudaError_t import_memory(const SharedPlace& place, void** p, bool from_pool) {
+  if (place.process <= 0 || !place.bytes || place.bytes > place.file_bytes || place.offset > place.file_bytes - place.bytes) return cudaErrorInvalidValue;
+  if (place.process == (int)getpid()) return cudaErrorDeviceUninitialized;  // as CUDA says it
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  for (auto& [memory, one] : heap().allocations)
+    if (one.imported && !memcmp(&one.imported->place, &place, sizeof place)) return ++one.imported->opened, *p = (void*)memory, cudaSuccess;
+  std::shared_ptr<char> file = map_shared(place);
+  if (!file) return cudaErrorMapBufferObjectFailed;
+  char* memory = file.get() + place.offset;
+  auto imported = std::make_shared<Imported>(Imported{place, std::move(file), from_pool});
+  heap().allocations[memory] = {place.bytes, cudaMemoryTypeDevice, 0, false, {}, std::move(imported)};
+  return *p = memory, cudaSuccess;
+}
+cudaError_t close_imported(void* p, bool from_pool) {
+  std::lock_guard<std::mutex> guard(heap().mutex);
+  auto found = heap().allocations.find((char*)p);
+  if (found == heap().allocations.end() || !found->second.imported || found->second.imported->from_pool != from_pool) return cudaErrorInvalidValue;
+  if (--found->second.imported->opened == 0) heap().allocations.erase(found);
+  return cudaSuccess;
 }
 
 std::shared_ptr<void> graph_memory(size_t bytes) {
@@ -216,10 +220,6 @@ void copy_3d(const cudaMemcpy3DParms& p) {
 }  // namespace loom
 
 using namespace loom;
-
-struct CUmemPoolHandle_st {
-  unsigned long long release_threshold = 0;
-};
 
 extern "C" {
 cudaError_t cudaMalloc(void** p, size_t bytes) { return allocate(p, bytes, cudaMemoryTypeDevice); }
@@ -337,51 +337,6 @@ cudaError_t cudaMemset3DAsync(cudaPitchedPtr p, int value, cudaExtent extent, cu
   }, cudaGraphNodeTypeMemset));
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent extent) { return cudaMemset3DAsync(p, value, extent, nullptr); }
-
-// ---- pools: allocation in stream order is allocation now
-cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) {
-  if (!is_stream(stream)) return failed(cudaErrorInvalidResourceHandle);
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  cudaStreamIsCapturing(stream, &status);
-  if (status == cudaStreamCaptureStatusNone) return cudaMalloc(p, bytes);
-  std::shared_ptr<void> memory = graph_memory(bytes);
-  if (!(*p = memory.get())) return failed(cudaErrorMemoryAllocation);
-  return result(enqueue(stream, [memory] {}, cudaGraphNodeTypeMemAlloc));
-}
-cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) { return cudaMallocAsync(p, bytes, stream); }
-cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
-  if (p && !device_allocation(p)) return failed(cudaErrorInvalidValue);
-  return result(enqueue(stream, [=] { release(p, false); }, cudaGraphNodeTypeMemFree));
-}
-cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) { return *pool = new CUmemPoolHandle_st, cudaSuccess; }
-cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) { return delete pool, cudaSuccess; }
-cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  if (attribute == cudaMemPoolAttrReleaseThreshold) pool->release_threshold = *(unsigned long long*)value;
-  return cudaSuccess;
-}
-cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
-  if (attribute > cudaMemPoolAttrReleaseThreshold) return failed(cudaErrorNotSupported);  // nobody counts
-  if (attribute == cudaMemPoolAttrReleaseThreshold)
-    *(unsigned long long*)value = pool->release_threshold;
-  else
-    *(int*)value = 1;
-  return cudaSuccess;
-}
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
-cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t) { return cudaSuccess; }
-// Memory of one process is not seen by others.
-cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) { return failed(cudaErrorNotSupported); }
-cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) { return failed(cudaErrorNotSupported); }
-cudaError_t cudaIpcCloseMemHandle(void*) { return failed(cudaErrorNotSupported); }
-cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t*, cudaEvent_t) { return failed(cudaErrorNotSupported); }
-cudaError_t cudaIpcOpenEventHandle(cudaEvent_t*, cudaIpcEventHandle_t) { return failed(cudaErrorNotSupported); }
-static cudaMemPool_t current_pool = new CUmemPoolHandle_st;
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
-  static cudaMemPool_t standard = new CUmemPoolHandle_st;
-  return *pool = standard, cudaSuccess;
-}
-cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int) { return *pool = current_pool, cudaSuccess; }
-cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t pool) { return current_pool = pool, cudaSuccess; }
 
 // ---- symbols
 cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {

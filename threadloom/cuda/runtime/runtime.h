@@ -88,5 +88,13 @@ void copy_3d(const cudaMemcpy3DParms& p);
 std::shared_ptr<void> graph_memory(size_t bytes);
 size_t graph_memory_bytes();
 const char* device_allocation(const void* p);  // the start of the cudaMalloc that `p` lies in, or null
+void release_device_memory(void* p);
+
+// ---- what processes share (ipc.cpp); `from_pool`: by a pointer of a pool
+cudaError_t export_memory(const void* p, struct SharedPlace* place);
+cudaError_t import_memory(const struct SharedPlace& place, void** p, bool from_pool);
+cudaError_t close_imported(void* p, bool from_pool);
+std::shared_ptr<class SharedRecords> shared_records(cudaEvent_t event);  // null where the event is not for other processes
+cudaEvent_t event_of(std::shared_ptr<class SharedRecords> records);
 
 }  // namespace loom

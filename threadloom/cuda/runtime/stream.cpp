@@ -2,6 +2,7 @@
 // (queue.h). The default stream has none: its work runs in the calling thread, after the work of all streams but the
 // non-blocking ones.
 #include "graph.h"
+#include "pages.h"
 #include "queue.h"
 
 #include <chrono>
@@ -26,18 +27,23 @@ struct Record {
   std::condition_variable changed;
   bool reached = false;
   Clock::time_point time;
+  std::shared_ptr<loom::SharedRecords> shared;  // of an event that other processes know; then `number` says which it is
+  uint64_t number = 0;
 
   void reach() {
+    if (shared) return shared->reach(number);
     std::lock_guard<std::mutex> guard(mutex);
     reached = true;
     time = Clock::now();
     changed.notify_all();
   }
   bool is_reached() {
+    if (shared) return shared->is_reached(number);
     std::lock_guard<std::mutex> guard(mutex);
     return reached;
   }
   void wait() {
+    if (shared) return shared->wait(number);
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return reached; });
   }
@@ -46,6 +52,7 @@ struct CUevent_st {
   unsigned flags = 0;
   std::shared_ptr<Record> last;   // null: never recorded
   CUgraph_st* capture = nullptr;  // where the event was recorded while capturing
+  std::shared_ptr<loom::SharedRecords> shared;
 };
 
 extern "C" int __loom_max_threads();  // parallel.cpp
@@ -77,9 +84,26 @@ bool is_event(cudaEvent_t event) {
 // Null where there is no such event, or it was never recorded.
 std::shared_ptr<Record> last_record(cudaEvent_t event) {
   std::lock_guard<std::mutex> guard(live().mutex);
-  return live().events.count(event) ? event->last : nullptr;
+  if (!live().events.count(event)) return nullptr;
+  if (!event->shared || !event->shared->last()) return event->last;
+  auto record = std::make_shared<Record>();
+  record->shared = event->shared, record->number = event->shared->last();
+  return record;
 }
 }  // namespace
+
+std::shared_ptr<SharedRecords> shared_records(cudaEvent_t event) {
+  std::lock_guard<std::mutex> guard(live().mutex);
+  return live().events.count(event) ? event->shared : nullptr;
+}
+
+cudaEvent_t event_of(std::shared_ptr<SharedRecords> records) {
+  auto* event = new CUevent_st{cudaEventDisableTiming | cudaEventInterprocess};
+  event->shared = std::move(records);
+  std::lock_guard<std::mutex> guard(live().mutex);
+  live().events.insert(event);
+  return event;
+}
 
 bool is_stream(cudaStream_t stream) { return resolve(stream) != nullptr; }
 
@@ -140,7 +164,9 @@ cudaError_t enqueue(cudaStream_t stream, Work work, cudaGraphNodeType type) {
 Work record_later(cudaEvent_t event) {
   auto record = std::make_shared<Record>();
   std::lock_guard<std::mutex> guard(live().mutex);
-  if (live().events.count(event)) event->last = record;
+  if (!live().events.count(event)) return [] {};
+  event->last = record;
+  if (event->shared) record->shared = event->shared, record->number = event->shared->issue();
   return [record] { record->reach(); };
 }
 
@@ -230,7 +256,12 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
-  if (!event) return failed(cudaErrorInvalidValue);
+  if (!event || (flags & (cudaEventInterprocess | cudaEventDisableTiming)) == cudaEventInterprocess) return failed(cudaErrorInvalidValue);
+  if (flags & cudaEventInterprocess) {
+    auto records = std::make_shared<SharedRecords>();
+    if (!records->good()) return failed(cudaErrorMemoryAllocation);
+    return *event = event_of(std::move(records)), cudaSuccess;
+  }
   *event = new CUevent_st;
   (*event)->flags = flags;
   std::lock_guard<std::mutex> guard(live().mutex);
@@ -273,11 +304,19 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
 }
 
 // ---- capture
-cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t*, const cudaGraphEdgeData*, size_t, cudaStreamCaptureMode) {
+static bool are_of(const CUgraph_st* graph, const cudaGraphNode_t* nodes, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (!nodes[i] || nodes[i]->graph != graph) return false;
+  return true;
+}
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData*, size_t count,
+                                          cudaStreamCaptureMode) {
   CUstream_st* known = resolve(stream);
   if (!known || known == &live().standard) return failed(cudaErrorStreamCaptureUnsupported);
   if (known->capture) return failed(cudaErrorIllegalState);
-  known->capture = graph;  // what is captured comes after all nodes of the graph, so after those that are named
+  if (!graph || (count && !after) || !are_of(graph, after, count)) return failed(cudaErrorInvalidValue);
+  known->capture = graph;
+  graph->captured.assign(after, after + count);
   known->owns_capture = true;
   return cudaSuccess;
 }
@@ -312,11 +351,20 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
   cudaError_t error = cudaStreamIsCapturing(stream, status);
   if (error != cudaSuccess || *status == cudaStreamCaptureStatusNone) return error;
   CUgraph_st* captured = resolve(stream)->capture;
-  bool any = !captured->nodes.empty();
   if (id) *id = (unsigned long long)(size_t)captured;
   if (graph) *graph = captured;
-  if (after) *after = any ? &captured->nodes.back() : nullptr;
-  if (count) *count = any;
+  if (after) *after = captured->captured.data();
+  if (count) *count = captured->captured.size();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* after, size_t count, unsigned flags) {
+  CUstream_st* known = resolve(stream);
+  if (!known) return failed(cudaErrorInvalidResourceHandle);
+  if (!known->capture) return failed(cudaErrorIllegalState);
+  if (flags > cudaStreamSetCaptureDependencies || (count && !after) || !are_of(known->capture, after, count)) return failed(cudaErrorInvalidValue);
+  auto& captured = known->capture->captured;
+  if (flags == cudaStreamSetCaptureDependencies) captured.clear();
+  captured.insert(captured.end(), after, after + count);
   return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }

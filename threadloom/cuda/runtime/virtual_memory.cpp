@@ -29,6 +29,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const C
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { return close(file_of(handle)) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS; }
 
+// All memory is the same: on the device, for other processes if they get its descriptor, never compressed.
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
+  struct stat file;
+  if (!properties || fstat(file_of(handle), &file)) return CUDA_ERROR_INVALID_VALUE;
+  *properties = {CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+  return CUDA_SUCCESS;
+}
+
 CUresult cuMemAddressReserve(CUdeviceptr* p, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long) {
   if (!is_whole(bytes) || (alignment & (alignment - 1))) return CUDA_ERROR_INVALID_VALUE;
   size_t aligned = alignment > granularity ? alignment : granularity, whole = bytes + aligned;

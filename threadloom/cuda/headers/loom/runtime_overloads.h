@@ -63,6 +63,9 @@ static inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStre
   if (edges) *edges = nullptr;
   return cudaStreamGetCaptureInfo(stream, status, id, graph, after, count);
 }
+static inline cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t* after, const cudaGraphEdgeData*, size_t count, unsigned flags) {
+  return cudaStreamUpdateCaptureDependencies(stream, after, count, flags);
+}
 template <class T> static inline cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
                                                                             const T& symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
   return cudaGraphAddMemcpyNodeToSymbol(node, graph, after, count, (const void*)&symbol, from, bytes, offset, kind);

@@ -134,13 +134,14 @@ typedef enum cudaDeviceAttr {
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97, cudaDevAttrHostRegisterSupported = 99,
   cudaDevAttrPageableMemoryAccessUsesHostPageTables = 100, cudaDevAttrDirectManagedMemAccessFromHost = 101,
   cudaDevAttrMaxBlocksPerMultiprocessor = 106, cudaDevAttrReservedSharedMemoryPerBlock = 111, cudaDevAttrMemoryPoolsSupported = 115,
+  cudaDevAttrMemoryPoolSupportedHandleTypes = 119,
   cudaDevAttrClusterLaunch = 120,
   cudaDevAttrMaxTexture1DWidth = 21, cudaDevAttrMaxTexture2DWidth = 22, cudaDevAttrMaxTexture2DHeight = 23, cudaDevAttrMaxTexture3DWidth = 24,
   cudaDevAttrMaxTexture3DHeight = 25, cudaDevAttrMaxTexture3DDepth = 26, cudaDevAttrMaxTexture2DLayeredWidth = 27,
   cudaDevAttrMaxTexture2DLayeredHeight = 28, cudaDevAttrMaxTexture2DLayeredLayers = 29, cudaDevAttrSurfaceAlignment = 30,
   cudaDevAttrMaxTexture1DLayeredWidth = 42, cudaDevAttrMaxTexture1DLayeredLayers = 43,
   cudaDevAttrLoomVirtualAddressManagementSupported = 102, cudaDevAttrLoomHandleTypePosixFileDescriptorSupported = 103,
-  cudaDevAttrLoomHandleTypeWin32HandleSupported = 104
+  cudaDevAttrLoomHandleTypeWin32HandleSupported = 104, cudaDevAttrLoomGenericCompressionSupported = 107
 } cudaDeviceAttr;
 
 typedef struct cudaChannelFormatDesc { int x, y, z, w; cudaChannelFormatKind f; } cudaChannelFormatDesc;
@@ -183,7 +184,8 @@ typedef enum cudaMemPoolAttr {
   cudaMemPoolAttrUsedMemHigh
 } cudaMemPoolAttr;
 typedef enum cudaMemAllocationType { cudaMemAllocationTypeInvalid, cudaMemAllocationTypePinned } cudaMemAllocationType;
-typedef enum cudaMemAllocationHandleType { cudaMemHandleTypeNone } cudaMemAllocationHandleType;
+typedef enum cudaMemAllocationHandleType { cudaMemHandleTypeNone, cudaMemHandleTypePosixFileDescriptor, cudaMemHandleTypeWin32, cudaMemHandleTypeWin32Kmt = 4 } cudaMemAllocationHandleType;
+typedef struct cudaMemPoolPtrExportData { unsigned char reserved[64]; } cudaMemPoolPtrExportData;
 typedef struct cudaMemPoolProps {
   cudaMemAllocationType allocType;
   cudaMemAllocationHandleType handleTypes;
@@ -207,6 +209,7 @@ typedef struct cudaIpcEventHandle_t { char reserved[CUDA_IPC_HANDLE_SIZE]; } cud
 typedef enum cudaMemAccessFlags { cudaMemAccessFlagsProtNone, cudaMemAccessFlagsProtRead, cudaMemAccessFlagsProtReadWrite = 3 } cudaMemAccessFlags;
 typedef struct cudaMemAccessDesc { cudaMemLocation location; cudaMemAccessFlags flags; } cudaMemAccessDesc;
 typedef enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed } cudaStreamCaptureMode;
+typedef enum cudaStreamUpdateCaptureDependenciesFlags { cudaStreamAddCaptureDependencies, cudaStreamSetCaptureDependencies } cudaStreamUpdateCaptureDependenciesFlags;
 typedef enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive, cudaStreamCaptureStatusInvalidated } cudaStreamCaptureStatus;
 
 typedef enum cudaLaunchAttributeID {

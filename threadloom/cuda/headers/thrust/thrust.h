@@ -14,6 +14,7 @@
 #include <loom/prelude.h>
 #define THRUST_VERSION 200800
 #if defined(__CUDA__)
+#include <thrust/errors.h>
 #include <thrust/tuples.h>
 namespace thrust {
 /* ---- policies */
@@ -73,7 +74,22 @@ template <class T> __host__ __device__ device_ptr<T> device_pointer_cast(T* p) {
 template <class T> __host__ __device__ device_ptr<T> device_pointer_cast(const device_ptr<T>& p) { return p; }
 template <class T> __host__ __device__ T* raw_pointer_cast(const device_ptr<T>& p) { return p.get(); }
 template <class T> __host__ __device__ T* raw_pointer_cast(T* p) { return p; }
-template <class T> device_ptr<T> device_malloc(size_t n) { T* p = nullptr; cudaMalloc(&p, n * sizeof(T)); return device_ptr<T>(p); }
+/* Of memory without a type: it has an address only. */
+template <> class device_ptr<void> {
+  void* p_ = nullptr;
+
+ public:
+  typedef device_tag system_tag;
+  device_ptr() = default;
+  __host__ __device__ explicit device_ptr(void* p) : p_(p) {}
+  template <class T> __host__ __device__ device_ptr(const device_ptr<T>& o) : p_(o.get()) {}
+  __host__ __device__ void* get() const { return p_; }
+  __host__ __device__ bool operator==(const device_ptr& o) const { return p_ == o.p_; }
+  __host__ __device__ bool operator!=(const device_ptr& o) const { return p_ != o.p_; }
+  __host__ __device__ explicit operator bool() const { return p_; }
+};
+template <class T> device_ptr<T> device_malloc(size_t n) { return device_ptr<T>((T*)__loom_new(n * sizeof(T))); }
+inline device_ptr<void> device_malloc(size_t bytes) { return device_ptr<void>(__loom_new(bytes)); }
 template <class T> void device_free(device_ptr<T> p) { cudaFree(p.get()); }
 template <class T> struct device_allocator { typedef T value_type; };
 
@@ -91,8 +107,7 @@ template <class T, class Allocator = device_allocator<T>> class device_vector {
   size_t size_ = 0, room_ = 0;
   void grow(size_t room) {
     if (room <= room_) return;
-    T* fresh = nullptr;
-    cudaMalloc(&fresh, room * sizeof(T));
+    T* fresh = (T*)__loom_new(room * sizeof(T));
     for (size_t i = 0; i < size_; ++i) new (fresh + i) T(p_[i]);
     if (p_) cudaFree(p_);
     p_ = fresh, room_ = room;
