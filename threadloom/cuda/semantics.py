@@ -9,6 +9,7 @@
 | ... to 8 or 16 bits        | of 32, lowest bits     | as above, to 8 or 16 | to 32 bits, then truncation          |
 | a * b + c                  | one rounding           | as the flags say     | -ffp-contract=fast-honor-pragmas     |
 | memcpy, memmove, memset    | an instruction         | a library's function | LLVM's intrinsics                    |
+| what printf returns        | how many arguments     | how many characters  | a constant, -1 where it fails        |
 
 Must run before any LLVM pass: the first constant folding already exploits poison. Works on text, line by line, because
 clang's raw output has one fixed spelling and llvmlite has no builder for parsed modules. The rows with a flag of
@@ -42,12 +43,29 @@ _COPY = re.compile(
     r"(?P<rest>.*)$",
     re.MULTILINE,
 )
+_PRINT = re.compile(
+    rf"^  (?P<name>{_NAME}) = (?P<call>(?:tail )?call i32 \(ptr, \.\.\.\) @printf\()(?P<given>.*)$", re.MULTILINE
+)
 _TYPES = {"f16": "half", "f32": "float", "f64": "double"}
 
 
 def restore(device_ir: str) -> str:
     """`device_ir` with the device's meaning of shifts, division, narrow conversions and copies made explicit."""
+    device_ir = _PRINT.sub(_print, device_ir)
     return _copies(_narrow_conversions(_DIVIDE.sub(_division, _SHIFT.sub(_shift, device_ir))))
+
+
+def _print(match: re.Match[str]) -> str:
+    name, given = match["name"], match["given"]
+    printed, failed = _part(name, "printed"), _part(name, "failed")
+    depth = count = 0
+    for letter in given.partition(", !dbg")[0]:
+        depth += (letter == "(") - (letter == ")")
+        count += letter == "," and depth == 0
+    rest = "".join(given.partition(", !dbg")[1:])
+    lines = [f"{printed} = {match['call']}{given}", f"{failed} = icmp slt i32 {printed}, 0{rest}",
+             f"{name} = select i1 {failed}, i32 -1, i32 {count}{rest}"]  # fmt: skip
+    return "\n".join("  " + line for line in lines)
 
 
 def _copies(device_ir: str) -> str:

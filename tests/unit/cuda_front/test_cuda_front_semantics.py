@@ -90,3 +90,11 @@ def test_copies_become_intrinsics_where_no_function_of_the_users_has_their_name(
 def test_constant_amounts_are_left_alone() -> None:
     text = FUNCTION.format(t="i32", op="shl").replace("%a, %b", "%a, 3")
     assert semantics.restore(text) == text
+
+
+def test_printf_returns_how_many_arguments_it_was_given() -> None:
+    call = "  %r = call i32 (ptr, ...) @printf(ptr @s, i32 %a, ptr getelementptr (i8, ptr @s, i64 1)) #2, !dbg !7"
+    lines = semantics.restore(call).splitlines()
+    assert lines[0] == call.replace("%r", "%r.printed")
+    assert lines[1:] == ["  %r.failed = icmp slt i32 %r.printed, 0, !dbg !7",
+                         "  %r = select i1 %r.failed, i32 -1, i32 2, !dbg !7"]  # fmt: skip
