@@ -1,6 +1,7 @@
 /* __nv_bfloat16 and __nv_bfloat162. */
 #pragma once
 #define __CUDA_BF16_H__
+#include <loom/half_compare.h>
 #include <loom/half_types.h>
 #if defined(__cplusplus)
 typedef struct __align__(2) __nv_bfloat16_raw { unsigned short x; } __nv_bfloat16_raw;
@@ -16,10 +17,19 @@ LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(float v) {
   return {(unsigned short)((bits & 0x7fffffffu) > 0x7f800000u ? bits >> 16 | 0x40u : rounded)};
 }
 LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(double v) { return __loom_narrow_bf16(__loom_round_to_odd(v)); }
+template <class T> LOOM_HOST_DEVICE constexpr __loom_bf16 __loom_narrow_bf16(T v) { return __loom_narrow_bf16(__loom_whole(v)); }
 LOOM_HOST_DEVICE constexpr float __loom_widen(__loom_bf16 v) { return v; }
 LOOM_DEFINE_FLOAT16(__nv_bfloat16, __nv_bfloat162, __loom_bf16, bfloat16, __loom_narrow_bf16)
+LOOM_FLOAT16_COMPARISONS(__nv_bfloat16, __nv_bfloat162, bfloat16)
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
+#define CUDART_INF_BF16 __ushort_as_bfloat16((unsigned short)0x7f80u)
+#define CUDART_NAN_BF16 __ushort_as_bfloat16((unsigned short)0x7fffu)
+#define CUDART_MIN_DENORM_BF16 __ushort_as_bfloat16((unsigned short)0x0001u)
+#define CUDART_MAX_NORMAL_BF16 __ushort_as_bfloat16((unsigned short)0x7f7fu)
+#define CUDART_NEG_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x8000u)
+#define CUDART_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x0000u)
+#define CUDART_ONE_BF16 __ushort_as_bfloat16((unsigned short)0x3f80u)
 #if defined(__CUDA__)
 LOOM_FLOAT16_FUNCTIONS(__nv_bfloat16, __nv_bfloat162)
 LOOM_FLOAT16_ATOMIC(__nv_bfloat16, unsigned short)

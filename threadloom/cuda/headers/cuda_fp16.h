@@ -1,6 +1,7 @@
 /* __half and __half2. */
 #pragma once
 #define __CUDA_FP16_H__
+#include <loom/half_compare.h>
 #include <loom/half_types.h>
 #if defined(__cplusplus)
 typedef struct __align__(2) __half_raw { unsigned short x; } __half_raw;
@@ -27,11 +28,21 @@ LOOM_HOST_DEVICE constexpr float __loom_widen(_Float16 v) {
   return __builtin_bit_cast(float, bits | sign);
 }
 #endif
+/* Whole numbers: those that a float does not hold are infinite here. */
+template <class T> LOOM_HOST_DEVICE constexpr _Float16 __loom_narrow_half(T v) { return __loom_narrow_half((float)v); }
 LOOM_DEFINE_FLOAT16(__half, __half2, _Float16, half, __loom_narrow_half)
+LOOM_FLOAT16_COMPARISONS(__half, __half2, half)
 typedef __half half;
 typedef __half2 half2;
 typedef __half __nv_half;
 typedef __half2 __nv_half2;
+#define CUDART_INF_FP16 __ushort_as_half((unsigned short)0x7c00u)
+#define CUDART_NAN_FP16 __ushort_as_half((unsigned short)0x7fffu)
+#define CUDART_MIN_DENORM_FP16 __ushort_as_half((unsigned short)0x0001u)
+#define CUDART_MAX_NORMAL_FP16 __ushort_as_half((unsigned short)0x7bffu)
+#define CUDART_NEG_ZERO_FP16 __ushort_as_half((unsigned short)0x8000u)
+#define CUDART_ZERO_FP16 __ushort_as_half((unsigned short)0x0000u)
+#define CUDART_ONE_FP16 __ushort_as_half((unsigned short)0x3c00u)
 #if defined(__CUDA__)
 LOOM_FLOAT16_FUNCTIONS(__half, __half2)
 LOOM_FLOAT16_ATOMIC(__half, unsigned short)

@@ -13,6 +13,19 @@ LOOM_HOST_DEVICE constexpr float __loom_round_to_odd(double v) {
   if ((v < 0 ? -(double)near : (double)near) > (v < 0 ? -v : v)) --bits;
   return __builtin_bit_cast(float, bits | 1);
 }
+/* A whole number as a double; where it has more bits than that, rounded to odd as well. */
+template <class T> LOOM_HOST_DEVICE constexpr double __loom_whole(T v) {
+  if (sizeof(T) < 8) return (double)v;
+  unsigned long long size = v < 0 ? 0 - (unsigned long long)v : (unsigned long long)v;
+  if (size >> 53) size = (size & ~0xfffull) | (size & 0xfff ? 0x800 : 0);
+  return v < 0 ? -(double)size : (double)size;
+}
+/* The whole number nearest to v that T holds; 0 for NaN. */
+template <class T> LOOM_HOST_DEVICE T __loom_to(float v) {
+  constexpr bool is_signed = (T)-1 < (T)0;
+  constexpr T most = (T)(is_signed ? ~0ull >> (65 - 8 * sizeof(T)) : ~0ull), least = is_signed ? (T)(-most - 1) : (T)0;
+  return v >= (float)most ? most : v > (float)least ? (T)v : v == v ? least : (T)0;
+}
 /* v rounded to nearest, moved to its neighbour where that lies on the wrong side: direction 0 is towards zero. */
 template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
   H near(v);
@@ -37,14 +50,14 @@ template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
     H() = default;                                                                                                               \
     __host__ __device__ constexpr H(float v) : raw(narrow(v)) {}                                                                    \
     __host__ __device__ constexpr H(double v) : raw(narrow(v)) {}                                                                   \
-    __host__ __device__ constexpr H(int v) : raw(narrow((float)v)) {}                                                               \
-    __host__ __device__ constexpr H(unsigned v) : raw(narrow((float)v)) {}                                                          \
+    __host__ __device__ constexpr H(int v) : raw(narrow(v)) {}                                                                      \
+    __host__ __device__ constexpr H(unsigned v) : raw(narrow(v)) {}                                                                 \
     __host__ __device__ constexpr H(short v) : raw(narrow((float)v)) {}                                                             \
     __host__ __device__ constexpr H(unsigned short v) : raw(narrow((float)v)) {}                                                    \
-    __host__ __device__ constexpr H(long v) : raw(narrow((float)v)) {}                                                              \
-    __host__ __device__ constexpr H(unsigned long v) : raw(narrow((float)v)) {}                                                     \
-    __host__ __device__ constexpr H(long long v) : raw(narrow((float)v)) {}                                                         \
-    __host__ __device__ constexpr H(unsigned long long v) : raw(narrow((float)v)) {}                                                \
+    __host__ __device__ constexpr H(long v) : raw(narrow(v)) {}                                                                     \
+    __host__ __device__ constexpr H(unsigned long v) : raw(narrow(v)) {}                                                            \
+    __host__ __device__ constexpr H(long long v) : raw(narrow(v)) {}                                                                \
+    __host__ __device__ constexpr H(unsigned long long v) : raw(narrow(v)) {}                                                       \
     __host__ __device__ constexpr H(const H##_raw& r) : raw(__builtin_bit_cast(Raw, r.x)) {}                                     \
     __host__ __device__ operator H##_raw() const { return H##_raw{__builtin_bit_cast(unsigned short, raw)}; }                    \
     __host__ __device__ constexpr operator float() const { return __loom_widen(raw); }                                          \
@@ -65,6 +78,8 @@ template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
     __host__ __device__ H& operator/=(const H& v) { return *this = *this / v; }                                                  \
     __host__ __device__ H& operator++() { return *this = *this + H(1.0f); }                                                      \
     __host__ __device__ H& operator--() { return *this = *this - H(1.0f); }                                                      \
+    __host__ __device__ H operator++(int) { H before = *this; ++*this; return before; }                                          \
+    __host__ __device__ H operator--(int) { H before = *this; --*this; return before; }                                          \
     friend __host__ __device__ H operator+(const H& x, const H& y) { return H(__loom_widen(x.raw) + __loom_widen(y.raw)); }     \
     friend __host__ __device__ H operator-(const H& x, const H& y) { return H(__loom_widen(x.raw) - __loom_widen(y.raw)); }     \
     friend __host__ __device__ H operator*(const H& x, const H& y) { return H(__loom_widen(x.raw) * __loom_widen(y.raw)); }     \
@@ -166,10 +181,10 @@ template <class H> LOOM_HOST_DEVICE H __loom_directed(float v, int direction) {
   LOOM_HOST_DEVICE H __short2##tag##_rn(short v) { return H(v); }                                                                \
   LOOM_HOST_DEVICE H __ushort2##tag##_rn(unsigned short v) { return H(v); }                                                      \
   LOOM_HOST_DEVICE H __ull2##tag##_rn(unsigned long long v) { return H(v); }                                                     \
-  LOOM_HOST_DEVICE short __##tag##2short_rn(H v) { return (short)__builtin_rintf((float)v); }                                    \
-  LOOM_HOST_DEVICE short __##tag##2short_rz(H v) { return (short)(float)v; }                                                     \
-  LOOM_HOST_DEVICE unsigned short __##tag##2ushort_rn(H v) { return (unsigned short)__builtin_rintf((float)v); }                 \
-  LOOM_HOST_DEVICE unsigned short __##tag##2ushort_rz(H v) { return (unsigned short)(float)v; }                                  \
+  LOOM_HOST_DEVICE short __##tag##2short_rn(H v) { return __loom_to<short>(__builtin_rintf((float)v)); }                                    \
+  LOOM_HOST_DEVICE short __##tag##2short_rz(H v) { return __loom_to<short>((float)v); }                                                     \
+  LOOM_HOST_DEVICE unsigned short __##tag##2ushort_rn(H v) { return __loom_to<unsigned short>(__builtin_rintf((float)v)); }                 \
+  LOOM_HOST_DEVICE unsigned short __##tag##2ushort_rz(H v) { return __loom_to<unsigned short>((float)v); }                                  \
   LOOM_HOST_DEVICE unsigned __##tag##2uint_rz(H v) { return (unsigned)(float)v; }                                                \
   LOOM_HOST_DEVICE long long __##tag##2ll_rn(H v) { return (long long)__builtin_rintf((float)v); }                               \
   LOOM_HOST_DEVICE long long __##tag##2ll_rz(H v) { return (long long)(float)v; }                                                \
