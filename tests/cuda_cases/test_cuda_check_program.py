@@ -50,7 +50,7 @@ def test_the_last_block_needs_a_fence_of_the_device(fence: str, tmp_path: Path) 
 
 
 QUICK = ("vector_add",)
-CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem != "racing")
+CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem not in ("racing", "freed"))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,24 @@ def test_copies_are_watched_whatever_their_size(tmp_path: Path) -> None:
         status, findings = check.run_checked(built, [str(kernel), str(n)])
         assert sorted({one["kind"] for one in findings}) == kinds, (kernel, n)
         assert status == 0
+
+
+USE, FREE = ["use-after-free"], ["invalid-free"]
+FREED = {0: [], 1: USE, 2: USE, 3: FREE, 4: USE, 5: FREE, 6: USE, 7: USE}  # by the program's argument
+
+
+def test_memory_that_has_been_freed_is_watched(tmp_path: Path) -> None:
+    source = SOURCE.parent / "freed.cu"
+    built = check.build_checked([str(source)], tmp_path / "freed")
+    texts = source.read_text().splitlines()
+    for what, kinds in FREED.items():
+        built.with_suffix(".findings").unlink(missing_ok=True)
+        _, findings = check.run_checked(built, [str(what)])
+        assert [one["kind"] for one in findings] == kinds, what
+        shown = [texts[place["line"] - 1] for one in findings for place in one["places"]]
+        wanted = {1: "o[threadIdx.x] = 1", 2: "kept[threadIdx.x] = 2", 6: "o[threadIdx.x] = 1"}.get(what)
+        assert len(shown) == (wanted is not None) and all(wanted in text for text in shown)
+        assert ("in kernel" in "".join(map(check.render, findings))) == bool(shown)
 
 
 LOCKED = """

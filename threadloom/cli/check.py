@@ -4,9 +4,10 @@
     loom check prog.cu -Iinc -- args        flags of nvcc before `--`, arguments of the program behind it
     loom check --json report.json prog.cu
 
-Reports data races (both accesses), barriers that only a part of a block reaches, accesses outside their object and
-reads of shared memory that nobody has written. Exit status: 0 clean, 1 something was found or the program could not
-be run to its end (it did not start, or a signal ended it), 2 usage. A status of the program's own decides nothing.
+Reports data races (both accesses), barriers that only a part of a block reaches, accesses outside their object or to
+memory that has been freed, and reads of shared memory that nobody has written. Exit status: 0 clean, 1 something was
+found or the program could not be run to its end (it did not start, or a signal ended it), 2 usage. A status of the
+program's own decides nothing.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ def render(finding: dict) -> str:
     for place in {(place["file"], place["line"]): place for place in finding["places"]}.values():
         shown = excerpt(Loc(place["file"], place["line"])).splitlines()
         lines += shown[:1] or [f"  {place['line']:>4} | {place['text']}"]
-    return "\n".join([*lines, f"       in kernel {finding['kernel']}"])
+    if finding["places"]:  # else it is a call of the host's
+        lines.append(f"       in kernel {finding['kernel']}")
+    return "\n".join(lines)
 
 
 _NOT_STARTED = 127  # so the dynamic linker and shells say it too

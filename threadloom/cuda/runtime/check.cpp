@@ -6,6 +6,7 @@
 // same grid-wide barriers; check_order.cpp has what fences and atomics order. Of a thread that has plainly written a word, later
 // reads at the same position add nothing. Kernels run with one worker, so a report does not depend on timing.
 #include "check.h"
+#include "freed.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -301,11 +302,18 @@ ALWAYS_INLINE void* check(const Block& block, int thread, unsigned long long pos
     const Object& object = (*block.objects)[site->object];
     if (object.shared) shared = &object;
     if (object.bytes >= 0 && (address < object.base || bytes > object.bytes - (address - object.base))) {
-      report_out_of_bounds(*site, bytes, object.name, address - object.base, object.bytes, who(block, thread));
+      if (object.freed) report_freed(*site, object.name, who(block, thread));
+      else report_out_of_bounds(*site, bytes, object.name, address - object.base, object.bytes, who(block, thread));
       return instead(bytes);
     }
   } else {
     shared = shared_object(block, address);
+    const char* base;
+    size_t size;
+    if (!shared && loom::freed_range(address, &base, &size)) {
+      report_freed(*site, nullptr, who(block, thread));
+      return instead(bytes);
+    }
   }
   if ((uintptr_t)address < 4096 || (uintptr_t)address >> 48) {
     report_out_of_bounds(*site, bytes, (uintptr_t)address < 4096 ? "null" : "no memory", (long long)(uintptr_t)address, 0, who(block, thread));
@@ -380,7 +388,9 @@ void __loom_check_object(void* block, int number, const char* base, long long by
   object.whole_from = object.whole_to = base;
   size_t size;
   const char* start;
-  if (bytes < 0 && loom::owner_of(base, &start, &size)) object.base = start, object.bytes = (long long)size;
+  object.freed = bytes < 0 && loom::freed_range(base, &start, &size);
+  if (object.freed) object.bytes = 0;  // nothing of it may be touched
+  else if (bytes < 0 && loom::owner_of(base, &start, &size)) object.base = start, object.bytes = (long long)size;
 }
 
 // Where the part of the object begins that lies in one shadow, and how much of it does; accesses elsewhere take the long way.

@@ -63,7 +63,7 @@ constexpr size_t shadow_count = 1 << 16;  // addresses have 48 bits
 struct Object {
   const char *base = nullptr, *name = "";
   long long bytes = -1;  // -1: unknown
-  bool shared = false, written = false;
+  bool shared = false, written = false, freed = false;
   const char *whole_from = nullptr, *whole_to = nullptr;  // a part of which every word has been written in this block
 };
 
@@ -99,6 +99,8 @@ bool happens_before(Moment old, const Block& block, Moment now);
 void report_race(Moment old, Moment now);
 void report_uninitialised(Moment now, const char* object);
 void report_out_of_bounds(const Site& site, long long size, const char* object, long long offset, long long bytes, const std::string& who);
+void report_freed(const Site& site, const char* object, const std::string& who);
+void report_call(const std::string& call, const std::string& what);  // of the host
 void report_divergent(const Site& site);
 [[noreturn]] void end_waiting(const Site& site, const std::string& who);
 void write_findings();

@@ -98,6 +98,18 @@ void report_out_of_bounds(const Site& site, long long size, const char* object, 
       place(site));
 }
 
+void report_freed(const Site& site, const char* object, const std::string& who) {
+  if (!is_new("use-after-free", &site, &site)) return;
+  add("use-after-free", at(site) + ": " + who + " " + verb(site) + " " + (object ? "'" + std::string(object) + "'" : "memory") +
+                            " after it has been freed", place(site));
+}
+
+void report_call(const std::string& call, const std::string& what) {
+  if (!findings().told.insert(call + what).second) return;
+  bool frees = call.find("Free") != std::string::npos;
+  add(frees ? "invalid-free" : "use-after-free", call + (frees ? " is called for " : " is asked for of ") + what, "");
+}
+
 // Nothing can follow: the findings are written, and the program ends.
 void end_waiting(const Site& site, const std::string& who) {
   add("endless-wait", at(site) + ": " + who + " waits for a value that only a later block, another kernel or the host can "

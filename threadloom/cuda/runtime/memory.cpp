@@ -1,4 +1,5 @@
 // Memory of every kind: one address space, so "device" memory is aligned host memory.
+#include "freed.h"
 #include "pages.h"
 #include "profile.h"
 #include "runtime.h"
@@ -82,10 +83,18 @@ cudaError_t release(void* p, bool host) {
   if (!host && close_imported(p, true) == cudaSuccess) return cudaSuccess;
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto found = heap().allocations.find((char*)p);
-  if (found == heap().allocations.end() || !found->second.ours) return failed(cudaErrorInvalidValue);
-  if (heap().of_graphs.count(p)) return cudaSuccess;  // the graph's next launch uses it again
-  if (host != (found->second.type == cudaMemoryTypeHost)) return failed(cudaErrorInvalidValue);
-  give_back(std::move(found->second.room));
+  bool known = found != heap().allocations.end() && found->second.ours;
+  if (known && heap().of_graphs.count(p)) return cudaSuccess;  // the graph's next launch uses it again
+  if (!known || host != (found->second.type == cudaMemoryTypeHost)) {
+    told_about_free(host ? "cudaFreeHost" : "cudaFree", p);
+    return failed(cudaErrorInvalidValue);
+  }
+  if (serial()) {
+    auto room = std::make_shared<Room>(std::move(found->second.room));
+    keep_freed(p, found->second.bytes, [room] { give_back(std::move(*room)); });
+  } else {
+    give_back(std::move(found->second.room));
+  }
   heap().allocations.erase(found);
   return cudaSuccess;
 }
@@ -93,6 +102,10 @@ cudaError_t release(void* p, bool host) {
 // Whether `bytes` from `p` on leave the device memory that `p` lies in and the room behind it. What is no device memory is
 // the program's own affair.
 bool overruns_memory(const void* p, size_t bytes) {
+  if (is_freed(p)) {
+    told_about_free("a copy or fill", p);
+    return true;
+  }
   std::lock_guard<std::mutex> guard(heap().mutex);
   auto* found = containing(p);
   if (!found || !found->second.ours || found->second.type == cudaMemoryTypeHost) return false;
