@@ -65,7 +65,12 @@ def wrap(thing: object, name: str) -> ArrayView:
         )
     dtype = _dtype_of().get(array.dtype)
     if dtype is None:
-        raise CompileError(NOT_AN_ARRAY, f"{name} has elements of {array.dtype}, which kernels do not know")
+        native = array.dtype.newbyteorder("=")
+        raise CompileError(
+            NOT_AN_ARRAY,
+            f"{name} has elements of {array.dtype}, which kernels do not know",
+            try_=f'{name}.astype("{native if native in _dtype_of() else "float32"}")',
+        )
     if isinstance(array, DeviceArray):
         return ArrayView(array, dtype, framework, array.writable, array.device)
     return ArrayView(array, dtype, framework, array.flags.writeable)

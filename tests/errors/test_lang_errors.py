@@ -31,6 +31,8 @@ def refused(text: str, **names: object) -> CompileError:
 # slug, the grid's body, the words under the caret, words in the message
 BODIES = [
     ("unknown-name", "out[m, n] = xx[m, n]", "xx", "did you mean x?"),
+    ("unknown-name", "out[m, n] = scal * x[m, n]", "scal", "assign it before"),
+    ("unknown-name", "out[m, n] = x[m, n] * M", "M", 'tl.grid(..., "M"), or M = tl.axis("M")'),
     ("unknown-name", "out[m, n] = tl.exq(x[m, n])", "tl.exq", "did you mean tl.exp?"),
     ("unknown-name", "out[m, n] = tl.mean(x[m, n], n)", "tl.mean", "tl.sum(x, n) / tl.dim"),
     ("unknown-name", "out[m, n] = tl.arange(0, 4)", "tl.arange", "indices of its tile"),
@@ -71,6 +73,7 @@ BODIES = [
     ("unsupported-python", "out[m, n] = x[m, n] ** x[m, n]", "x[m, n] **", "exponent a tile [m, n] of f32"),
     ("unsupported-python", "out[m, n] = not s", "not s", "~x"),
     ("unsupported-python", "if s > 0 and c: pass", "s > 0", "(a) & (b)"),
+    ("unsupported-python", "print(x[m, n])", "print(x[m, n])", "kernel.interpret"),
     ("unsupported-python", "out[m, n] = np.median(x[m, n])", "np.median(x[m, n])", "a function of tl"),
     ("unsupported-python", "out[m, n] = np.maximum(x[m, n], 0)", "np.maximum(x[m, n], 0)", "try: tl.maximum"),
     ("unsupported-python", "for j in range(tl.dim('N')): pass", "range(tl.dim('N'))", "tl.stream"),
@@ -307,7 +310,7 @@ def arguments() -> dict[str, object]:
     ("changes", "messages"),
     [
         ({"x": np.zeros((3, 5), "f4")}, ["dimension 0 of y is 6, but K is 5 (dimension 1 of x)"]),
-        ({"x": np.zeros(3, "f4")}, ["call of k: x has 1 dimensions, not 2 [M, K]"]),
+        ({"x": np.zeros(3, "f4")}, ["call of k: x has 1 dimension, not 2 [M, K]"]),
         ({"y": np.zeros((6, 5), "f4"), "w": np.zeros(3, "i1")}, ["y is 5, not 4", "w has dtype i8, not u4"]),
         ({"y": np.zeros((6, 4), "f8")}, ["y has dtype f64, but T is f32 already"]),
         ({"i": 1.5, "f": "a"}, ["i is 1.5, not a scalar i32", "f is 'a'"]),
@@ -341,6 +344,24 @@ def test_not_an_array(thing: object):
     with pytest.raises(CompileError) as error:
         kernel_from_text(CALL)(**{**arguments(), "x": thing})
     assert error.value.slug == "not-an-array"
+
+
+def test_constants_are_shown_as_they_are_written():
+    assert repr(tl.Const[bool]) == "tl.Const[bool]"
+
+
+def test_elements_in_the_other_byte_order():
+    with pytest.raises(CompileError) as error:
+        kernel_from_text(CALL)(**{**arguments(), "x": np.zeros((3, 6), ">f4")})
+    assert ">f4" in str(error.value) and error.value.try_ == 'x.astype("float32")'
+
+
+@pytest.mark.parametrize("given", ["float64", "float16"])
+def test_another_dtype_than_the_signatures(given: str):
+    text = HEAD + "        out[m, n] = x[m, n]"
+    with pytest.raises(CompileError) as error:
+        kernel_from_text(text)(np.zeros((2, 3), given), np.zeros(2, "i4"), 1.0)
+    assert "x has dtype" in str(error.value) and error.value.try_ == 'x.astype("float32")'
 
 
 def test_output_that_shares_memory_with_an_input():

@@ -28,6 +28,9 @@ class TensorSpec:
 class ConstSpec:
     type: type | None
 
+    def __repr__(self) -> str:
+        return f"tl.Const[{getattr(self.type, '__name__', self.type)}]" if self.type else "tl.Const"
+
 
 @dataclass(frozen=True, slots=True)
 class OutputsSpec:

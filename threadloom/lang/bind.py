@@ -10,11 +10,11 @@ import numpy as np
 
 from threadloom.arrays import ArrayView, allocate, storage_dtype, wrap
 from threadloom.arrays_device import LEGACY_STREAM, DeviceArray, byte_range
-from threadloom.dtypes import Dtype, u4
+from threadloom.dtypes import Dtype, numpy_dtype, u4
 from threadloom.errors import CompileError, slug
 from threadloom.lang.dims import Formula
 from threadloom.lang.signature import ConstParam, FunctionParam, ScalarParam, Signature, TensorParam
-from threadloom.tile.ops import Dim, Kernel, Tensor
+from threadloom.tile.ops import Access, Dim, Kernel, Tensor
 
 ARGUMENTS = slug("arguments", "the arguments of a call do not fit the kernel's signature")
 TWO_DEVICES = slug("two-devices", "the arguments of a call are on different devices")
@@ -145,10 +145,10 @@ def _bind_dtype(param: TensorParam, variable: str, given: Given, problems: list[
         problems.append(f"{param.name} has dtype {view.dtype.name}, but {variable} is {known.name} already")
 
 
-def _raise_all(name: str, problems: list[str]) -> None:
+def _raise_all(name: str, problems: list[str], advice: str = "") -> None:
     if problems:
         text = f" {problems[0]}" if len(problems) == 1 else "".join(f"\n    - {p}" for p in problems)
-        raise CompileError(ARGUMENTS, f"call of {name}:{text}")
+        raise CompileError(ARGUMENTS, f"call of {name}:{text}", try_=advice)
 
 
 # ---------------------------------------------------------------- dimensions
@@ -162,6 +162,7 @@ class _Dims:
     extents: dict[str, int] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    advice: str = ""
     unread: set[Dim] = field(default_factory=set)  # those of arguments with another number of dimensions
 
     def meet(self, tensor: Tensor, at: int, extent: int) -> None:
@@ -295,17 +296,25 @@ def settle_shapes(kernel: Kernel, formulas: tuple[Formula, ...], views: Mapping[
     for dim in _named_dims(kernel):
         if dim not in dims.extents and dim not in dims.unread and not (dims.problems and dim in dims.formulas):
             dims.problems.append(f"dimension {dim} {dims.why_unknown(dim, shaped)}")
-    _raise_all(kernel.name, dims.problems)
+    _raise_all(kernel.name, dims.problems, dims.advice)
     return dims.extents
+
+
+def _casting(name: str, framework: str, dtype: Dtype) -> str:
+    """How a caller casts argument `name` to `dtype`."""
+    known = numpy_dtype(dtype).name
+    return f"{name}.to(torch.{known})" if framework == "torch" else f'{name}.astype("{known}")'
 
 
 def _check_kind(tensor: Tensor, view: ArrayView, dims: _Dims, shaped: list[tuple[Tensor, tuple[int, ...]]]) -> None:
     if view.dtype is not storage_dtype(tensor.dtype):
         stored = " (two u4 to a byte: u8)" if tensor.dtype is u4 else ""
         dims.problems.append(f"{tensor.name} has dtype {view.dtype.name}, not {tensor.dtype.name}{stored}")
-    if view.array.ndim != len(tensor.dims):
-        wanted = f"[{', '.join(map(str, tensor.dims))}]"
-        dims.problems.append(f"{tensor.name} has {view.array.ndim} dimensions, not {len(tensor.dims)} {wanted}")
+        if tensor.access is Access.IN and tensor.dtype is not u4:  # an output would be cast into a copy
+            dims.advice = dims.advice or _casting(tensor.name, view.framework, tensor.dtype)
+    if (rank := view.array.ndim) != len(tensor.dims):
+        wanted = f"{len(tensor.dims)} [{', '.join(map(str, tensor.dims))}]"
+        dims.problems.append(f"{tensor.name} has {rank} dimension{'s' * (rank != 1)}, not {wanted}")
         dims.unread.update(tensor.dims)
         return
     shaped.append((tensor, logical_shape(view, tensor)))

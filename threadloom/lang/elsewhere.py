@@ -22,6 +22,7 @@ INSTEAD = {
     "ones": "tl.full(1.0, m, n)",
     "pow": "x ** n",
     "power": "x ** n",
+    "print": "an output of its own for what you want to see, and kernel.interpret(...) to compute it in NumPy",
     "program_id": "the variables of tl.grid",
     "range": 'tl.stream("K"); range is for compile-time constants',
     "reshape": "nothing: tiles have named axes",

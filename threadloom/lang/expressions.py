@@ -117,13 +117,15 @@ class Expressions(Places):
                 return value
         if hasattr(builtins, name):
             return getattr(builtins, name)
-        near = _nearest(name, [*self.names, *self.origin.names])
-        raise CompileError(
-            UNKNOWN_NAME,
-            f"{name} has no value here",
-            try_=f"did you mean {near}?" if near else "assign it before, or add it to the parameters",
-            loc=self.loc(node),
-        )
+        raise CompileError(UNKNOWN_NAME, f"{name} has no value here", try_=self._defined_by(name), loc=self.loc(node))
+
+    def _defined_by(self, name: str) -> str:
+        """What would give `name` the value that it lacks."""
+        dim = next((d for d in self.b.signature_dims or () if d.lower() == name.lower()), None)
+        if dim is not None:
+            return f'{name} as a variable of the loop, tl.grid(..., "{dim}"), or {name} = tl.axis("{dim}")'
+        near = _nearest(name, [*self.names, *self.origin.names], cutoff=0.65)
+        return f"did you mean {near}?" if near else "assign it before, or add it to the parameters"
 
     # ------------------------------------------------------------ operators
 
@@ -371,5 +373,5 @@ def _as_affine(thing: object) -> Affine | None:
     return None
 
 
-def _nearest(name: str, known: list[str]) -> str:
-    return next(iter(get_close_matches(name, [k for k in known if not k.startswith("__")], 1)), "")
+def _nearest(name: str, known: list[str], cutoff: float = 0.6) -> str:
+    return next(iter(get_close_matches(name, [k for k in known if not k.startswith("__")], 1, cutoff)), "")
