@@ -1,10 +1,13 @@
 // slow; Thrust: runs of keys, parts, sorted ranges, other orders, iterators made of iterators; on host and device.
 #include <sstream>
 
+#include <thrust/binary_search.h>
 #include <thrust/complex.h>
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>
 #include <thrust/iterator/permutation_iterator.h>
+#include <thrust/iterator/reverse_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 #include <thrust/iterator/zip_iterator.h>
 #include <thrust/merge.h>
 #include <thrust/partition.h>
@@ -141,7 +144,32 @@ static void check_tuples() {
   EXPECT(root == 2, "host's functions: %f", root);
 }
 
+/* Searches for each of a range and by another order, backwards, and through a lambda that reads what a lambda chooses. */
+template <class Vector> static void check_searches() {
+  Vector sorted(6), wanted(4);
+  const int elements[6] = {1, 3, 3, 5, 8, 9}, values[4] = {3, 4, 0, 100};
+  for (int i = 0; i < 6; ++i) sorted[i] = elements[i];
+  for (int i = 0; i < 4; ++i) wanted[i] = values[i];
+  Vector low(4), high(4), there(4);
+  thrust::lower_bound(sorted.begin(), sorted.end(), wanted.begin(), wanted.end(), low.begin());
+  thrust::upper_bound(sorted.begin(), sorted.end(), wanted.begin(), wanted.end(), high.begin());
+  thrust::binary_search(sorted.begin(), sorted.end(), wanted.begin(), wanted.end(), there.begin());
+  const int lows[4] = {1, 3, 0, 6}, highs[4] = {3, 3, 0, 6};
+  for (int i = 0; i < 4; ++i) EXPECT(low[i] == lows[i] && high[i] == highs[i] && there[i] == (i == 0), "search %d", i);
+  EXPECT(thrust::binary_search(sorted.begin(), sorted.end(), 8) && !thrust::binary_search(sorted.begin(), sorted.end(), 7), "of one");
+  auto range = thrust::equal_range(sorted.begin(), sorted.end(), 3);
+  EXPECT(range.first - sorted.begin() == 1 && range.second - range.first == 2, "range");
+  EXPECT(thrust::is_sorted(sorted.begin(), sorted.end()) && !thrust::is_sorted(sorted.begin(), sorted.end(), thrust::greater<int>()), "order");
+  auto back = thrust::make_reverse_iterator(sorted.end());
+  EXPECT(thrust::lower_bound(back, back + 6, 5, thrust::greater<int>()) - back == 2 && back[5] == 1, "backwards");
+  auto odd = thrust::make_transform_iterator(thrust::make_counting_iterator(0), [] __host__ __device__(int i) { return 2 * i + 1; });
+  auto picked = thrust::make_permutation_iterator(sorted.begin(), odd);
+  EXPECT(thrust::reduce(picked, picked + 3) == 3 + 5 + 9, "every other");
+}
+
 int main() {
+  check_searches<thrust::host_vector<int>>();
+  check_searches<thrust::device_vector<int>>();
   check_tuples();
   check_keys<thrust::host_vector<int>>(), check_keys<thrust::device_vector<int>>();
   check_parts<thrust::host_vector<int>>(), check_parts<thrust::device_vector<int>>();

@@ -151,36 +151,6 @@ template <class It, class It2> It2 __loom_swap_ranges(const device_tag& where, I
 template <class Policy, class It, class It2, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It2 swap_ranges(const Policy& policy, It first, It last, It2 second) { return __loom_swap_ranges(policy, first, last, second); }
 template <class It, class It2> It2 swap_ranges(It first, It last, It2 second) { return __loom_swap_ranges(__loom_where<It, It2>(), first, last, second); }
 
-template <class In> bool __loom_is_sorted(const host_tag&, In first, In last) { bool yes = true; for (long i = 1; i < last - first; ++i) yes = yes && !(first[i] < first[i - 1]); return yes; }
-template <class In> bool __loom_is_sorted(const device_tag& where, In first, In last) {
-  __loom_result<bool> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { bool yes = true; for (long i = 1; i < last - first; ++i) yes = yes && !(first[i] < first[i - 1]); *result = yes; });
-  return memory.take();
-}
-template <class Policy, class In, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> bool is_sorted(const Policy& policy, In first, In last) { return __loom_is_sorted(policy, first, last); }
-template <class In> bool is_sorted(In first, In last) { return __loom_is_sorted(__loom_where<In>(), first, last); }
-
-template <class In, class T> In __loom_lower_bound(const host_tag&, In first, In last, T value) { long low = 0, high = last - first; while (low < high) { long middle = (low + high) / 2; if (first[middle] < value) low = middle + 1; else high = middle; } return first + low; }
-template <class In, class T> In __loom_lower_bound(const device_tag& where, In first, In last, T value) {
-  __loom_result<In> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { long low = 0, high = last - first; while (low < high) { long middle = (low + high) / 2; if (first[middle] < value) low = middle + 1; else high = middle; } *result = first + low; });
-  return memory.take();
-}
-template <class Policy, class In, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> In lower_bound(const Policy& policy, In first, In last, T value) { return __loom_lower_bound(policy, first, last, value); }
-template <class In, class T> In lower_bound(In first, In last, T value) { return __loom_lower_bound(__loom_where<In>(), first, last, value); }
-
-template <class In, class T> In __loom_upper_bound(const host_tag&, In first, In last, T value) { long low = 0, high = last - first; while (low < high) { long middle = (low + high) / 2; if (!(value < first[middle])) low = middle + 1; else high = middle; } return first + low; }
-template <class In, class T> In __loom_upper_bound(const device_tag& where, In first, In last, T value) {
-  __loom_result<In> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { long low = 0, high = last - first; while (low < high) { long middle = (low + high) / 2; if (!(value < first[middle])) low = middle + 1; else high = middle; } *result = first + low; });
-  return memory.take();
-}
-template <class Policy, class In, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> In upper_bound(const Policy& policy, In first, In last, T value) { return __loom_upper_bound(policy, first, last, value); }
-template <class In, class T> In upper_bound(In first, In last, T value) { return __loom_upper_bound(__loom_where<In>(), first, last, value); }
-
 /* Runs of equal keys: one key and one sum each. Outputs are only written, for iterators that keep nothing. */
 template <class K, class V, class KO, class VO, class Equal, class Op>
 __host__ __device__ pair<KO, VO> __loom_reduce_runs(K first, K last, V values, KO keys, VO sums, Equal equal, Op op) {

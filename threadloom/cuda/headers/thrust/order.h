@@ -252,6 +252,7 @@ struct __loom_body_shuffle {
   }
 };
 LOOM_ALGORITHM(shuffle)
+}  // namespace thrust
+#include <thrust/searches.h>
 #undef LOOM_BODY
 #undef LOOM_ALGORITHM
-}  // namespace thrust

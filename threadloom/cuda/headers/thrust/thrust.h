@@ -217,6 +217,8 @@ template <class It> struct __loom_system<It, std::enable_if_t<std::is_pointer_v<
 template <class It> struct __loom_system<It, std::void_t<typename It::system_tag>> { typedef typename It::system_tag type; };
 template <class Tag, class... Its> constexpr bool __loom_says = (std::is_same<typename __loom_system<Its>::type, Tag>::value || ...);
 template <class... Its> using __loom_where = std::conditional_t<!__loom_says<device_tag, Its...> && __loom_says<host_tag, Its...>, host_tag, device_tag>;
+/* The same for an iterator that is made of these: it says nothing where none does. */
+template <class... Its> using __loom_joined = std::conditional_t<__loom_says<device_tag, Its...> || __loom_says<host_tag, Its...>, __loom_where<Its...>, any_tag>;
 
 /* ---- iterators that compute */
 template <class T> class counting_iterator {
@@ -282,27 +284,6 @@ template <class T> class constant_iterator {
   __host__ __device__ bool operator==(const constant_iterator& o) const { return at_ == o.at_; }
 };
 template <class T> __host__ __device__ constant_iterator<T> make_constant_iterator(T value) { return constant_iterator<T>(value); }
-template <class F, class It> class transform_iterator {
-  It it_;
-  F f_;
-
- public:
-  typedef std::ptrdiff_t difference_type;
-  typedef std::decay_t<decltype(std::declval<F>()(*std::declval<It>()))> value_type;
-  typedef const value_type* pointer;
-  typedef value_type reference;
-  typedef std::random_access_iterator_tag iterator_category;
-  typedef __loom_where<It> system_tag;
-  __host__ __device__ transform_iterator(It it, F f) : it_(it), f_(f) {}
-  __host__ __device__ value_type operator*() const { return f_(*it_); }
-  __host__ __device__ value_type operator[](difference_type n) const { return f_(it_[n]); }
-  __host__ __device__ transform_iterator operator+(difference_type n) const { return transform_iterator(it_ + n, f_); }
-  __host__ __device__ difference_type operator-(const transform_iterator& o) const { return it_ - o.it_; }
-  __host__ __device__ transform_iterator& operator++() { ++it_; return *this; }
-  __host__ __device__ bool operator!=(const transform_iterator& o) const { return it_ != o.it_; }
-  __host__ __device__ bool operator==(const transform_iterator& o) const { return it_ == o.it_; }
-};
-template <class It, class F> __host__ __device__ transform_iterator<F, It> make_transform_iterator(It it, F f) { return transform_iterator<F, It>(it, f); }
 
 template <class P> constexpr bool __loom_is_policy = std::is_base_of<host_tag, P>::value || std::is_base_of<device_tag, P>::value;
 template <class F> __global__ void __loom_serial(F f) { f(); }
