@@ -139,6 +139,15 @@ class Translator:
         found = re.fullmatch(r"\[\s*([^\s+\]]+)\s*(?:\+\s*(-?\w+))?\s*\]", text)
         if found is None:
             raise self.fail(text)
+        register = self.registers.get(found[1])
+        if register is not None and isinstance(register.type, Int) and register.type.bits < 64:
+            raise CompileError(
+                INLINE_ASM,
+                f"inline PTX addresses memory by {register.type.bits} bits",
+                why="addresses of shared memory have 64 bits here, as all others",
+                try_="read or write through the pointer in C++, or #ifdef the statement out",
+                loc=self.loc,
+            )
         base = self.value(found[1], PTR)
         if not found[2]:
             return base

@@ -51,6 +51,12 @@ def test_acquire_and_release_are_fences(text: str, result: Type | None, opcodes:
     assert [leaf.opcode for leaf in leaves] == opcodes
 
 
+def test_addresses_of_32_bits_are_refused() -> None:
+    with pytest.raises(CompileError) as caught:
+        _leaves("st.shared.u32 [$0+4], $1;", None, I32, I32)
+    assert caught.value.slug == "cuda-inline-asm" and "32 bits" in str(caught.value)
+
+
 def test_conversions_fill_the_register() -> None:
     assert [leaf.opcode for leaf in _leaves("cvt.s8.s32 $0, $1;", I32, I32)] == ["trunc", "sext", "bitcast"]
     assert [leaf.opcode for leaf in _leaves("cvt.u8.u32 $0, $1;", I32, I32)] == ["trunc", "zext", "bitcast"]
