@@ -7,12 +7,13 @@ before: Placement and one Modulo per loop. after: an SProgram that check.py prov
 from __future__ import annotations
 
 from threadloom.machine.model import Device
+from threadloom.sched.draft import Draft
 from threadloom.sched.fold import Modulo
 from threadloom.sched.lines import lines_of
 from threadloom.sched.ops import Buffer, LoopPlan, Partition, Section, SProgram
 from threadloom.sched.placement import Placement
 from threadloom.sched.tile_map import TileMap
-from threadloom.sched.waits import Synchronizer
+from threadloom.sched.waits import synchronize
 from threadloom.task.ops import TaskGraph
 
 
@@ -29,8 +30,8 @@ def assemble(
     slots, tiles = slots_of(schedules), TileMap(graph)
     buffers = buffers_of(graph, placement, slots)
     lines = lines_of(graph, placement, schedules)
-    synchronizer = Synchronizer(graph, placement, lines, {(b.tile, b.role): b for b in buffers}, partition)
-    synchronizer.run()
+    draft = Draft(graph, placement, lines, {(b.tile, b.role): b for b in buffers})
+    synchronize(draft, partition)
     sections = tuple(Section(loop, role, line.instrs()) for (loop, role), line in lines.items())
     kept = [p for p in placement.places.values() if p.kept_slots]
     most = {tiles.loop_of_task[tiles.tile(p.tile).producers[0]]: p.kept_slots for p in kept}
@@ -41,7 +42,7 @@ def assemble(
         partition=partition,
         roles=placement.roles,
         buffers=buffers,
-        signals=tuple(synchronizer.signals.values()),
+        signals=tuple(draft.signals.values()),
         sections=sections,
         loops=loops,
         policy=policy,
@@ -91,4 +92,3 @@ def _loop_plan(loop: int, made: Modulo, sections: tuple[Section, ...], most_trip
         starts[node.name] = float(start)
     bounds = tuple((name, float(cycles)) for name, cycles in made.bounds.items())
     return LoopPlan(loop, float(made.ii), 1 + max(used, default=0), tuple(starts.items()), bounds, most_trips)
-
