@@ -21,6 +21,7 @@ most (number of chains) * (w + S) instances: one case that long.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from itertools import product
 
 from threadloom.machine.model import GROUPS
@@ -45,46 +46,54 @@ def window(program: SProgram) -> int:
 
 def trip_cases(program: SProgram) -> list[Trips]:
     """The trip counts to check, small ones first."""
-    limits = {plan.loop: plan.most_trips for plan in program.loops if plan.most_trips}
+    limits = _limits(program)
     inner = [loop.id for loop in program.graph.loops if loop.id != 0 and loop.like is None]
     inner.sort(key=lambda loop: loop in program.graph.kept_loops())  # the long case is for a loop of any length
-    outer_stages = stages_of(program, 0)
-    outer = range(2 * outer_stages + 3) if repeats(program) else range(1, 2)
     cases: dict[str, Trips] = {}
-
-    def add(outer_trips: int, counts: dict[int, tuple[int, ...]]) -> None:
+    for outer, counts in (*_cases(program, inner), *_limited(program, inner)):
         bounded = {n: tuple(min(c, limits.get(n, c)) for c in given) for n, given in counts.items()}
-        trips = Trips({0: (outer_trips,), **bounded})
+        trips = Trips({0: (outer,), **bounded})
         cases.setdefault(str(trips), trips)
+    return sorted(cases.values(), key=_size)
 
+
+Case = tuple[int, dict[int, tuple[int, ...]]]  # trips of loop 0, and of the runs of each loop inside
+
+
+def _limits(program: SProgram) -> dict[int, int]:
+    return {plan.loop: plan.most_trips for plan in program.loops if plan.most_trips}
+
+
+def _cases(program: SProgram, inner: list[int]) -> Iterator[Case]:
+    """Cases for loops of any length."""
+    wide, again = window(program), repeats(program)
+    outer = range(2 * stages_of(program, 0) + 3) if again else range(1, 2)
     depth = max((stages_of(program, loop) for loop in inner), default=1)
-    most = max(2 * depth + 2, window(program) + 2)
-    for m, n in product(outer, range(most + 1) if inner else (1,)):
+    long = min(MOST_LONG, _chains(program) * (wide + depth))
+    if not inner:
+        yield from ((m, {}) for m in (*outer, *((wide + 2, long) if again else ())))
+        return
+    most = max(2 * depth + 2, wide + 2)
+    for m, n in product(outer, range(most + 1)):  # all runs alike
         if m == 1 or n <= 2 or (m == 2 and n == most):
-            add(m, {loop: (n,) for loop in inner})
+            yield m, {loop: (n,) for loop in inner}
     if len(inner) > 1:
         for counts in product((0, 1, 2, most), repeat=min(len(inner), 3)):
-            add(1, {loop: (counts[at % len(counts)],) for at, loop in enumerate(inner)})
-    if repeats(program):
-        if inner:
-            for parts in _sums(window(program) + 1):
-                add(len(parts), {loop: parts for loop in inner})
-            for parts in _mixed(most):
-                add(len(parts), {loop: parts for loop in inner})
-        else:
-            add(window(program) + 2, {})
+            yield 1, {loop: (counts[at % len(counts)],) for at, loop in enumerate(inner)}
+    if again:
+        for parts in (*_sums(wide + 1), *_mixed(most)):
+            yield len(parts), {loop: parts for loop in inner}
     deep = [n for n in inner if next(loop.parent for loop in program.graph.loops if loop.id == n)]
-    # several runs within one tile
-    for parts in _sums(window(program) + 1) if deep else ():
-        add(1, {loop: parts if loop in deep else (len(parts),) for loop in inner})
-    long = min(MOST_LONG, _chains(program) * (window(program) + depth))
-    add(1, {loop: (long,) for loop in inner[:1]} | {loop: (most,) for loop in inner[1:]})
-    if repeats(program) and not inner:
-        add(long, {})
-    for loop, limit in limits.items():
+    for parts in _sums(wide + 1) if deep else ():  # several runs within one tile
+        yield 1, {loop: parts if loop in deep else (len(parts),) for loop in inner}
+    yield 1, {loop: (long if loop == inner[0] else most,) for loop in inner}
+
+
+def _limited(program: SProgram, inner: list[int]) -> Iterator[Case]:
+    """Every length of a loop that is for so many iterations at the most."""
+    for loop, limit in _limits(program).items():
         for count in range(limit + 1):
-            add(2 if repeats(program) else 1, {**{other: (2,) for other in inner}, loop: (count, limit)})
-    return sorted(cases.values(), key=_size)
+            yield 2 if repeats(program) else 1, {**{other: (2,) for other in inner}, loop: (count, limit)}
 
 
 def _chains(program: SProgram) -> int:
