@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from threadloom import cli
 from threadloom.cuda.front import SourceOptions
 from threadloom.cuda.translate import program
-from threadloom.cuda.translate.cxx_values import literal
+from threadloom.cuda.translate.cxx_leaves import _icmp
+from threadloom.cuda.translate.cxx_values import PRIMARY, Expr, literal
 from threadloom.cuda.translate.host_source import host_source
-from threadloom.par.ops import F32, Const
+from threadloom.par.ops import F32, I1, I32, Attrs, Const, Leaf, Value, Vector
 
 CASES = Path(__file__).parents[2] / "cuda_cases"
 QUICK = ("vector_add",)
@@ -26,6 +28,7 @@ needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 SCALE = """\
 #include <cstdio>
+#include <new>
 struct Range { int first, last; };
 __constant__ float factor;
 __device__ __forceinline__ float twice(float x) { return 2 * x; }
@@ -52,6 +55,14 @@ __global__ void turn(int *out, int n) {
 }
 __device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 template <class F> __global__ void each(int *out, F f) { out[threadIdx.x] = f(threadIdx.x); }
+struct Row {
+  int *cells, count;
+  Row(int *c, int n) : cells(c), count(n) {}
+  Row(const Row &) = delete;
+};
+__global__ void fill(Row &row, const int &by) {
+  if (threadIdx.x < row.count) row.cells[threadIdx.x] += threadIdx.x * by;
+}
 #define LAUNCH(k, blocks, ...) k<<<blocks, 64>>>(__VA_ARGS__)
 
 int main() {
@@ -74,6 +85,16 @@ int main() {
   short by = 3;
   each<<<1, 4>>>(turned, [=] __device__(int i) { return by * fib(i + 5); });
   for (int i = 0; i < 4; ++i) wrong += turned[i] != 3 * (int[]){5, 8, 13, 21}[i];
+  int *cells, *by_seven;
+  void *room;
+  cudaMallocManaged(&cells, 64 * sizeof(int));
+  cudaMallocManaged(&by_seven, sizeof(int));
+  cudaMallocManaged(&room, sizeof(Row));
+  *by_seven = 7;
+  Row &row = *new (room) Row(cells, 40);
+  fill<<<1, 64>>>(row, *by_seven);
+  cudaDeviceSynchronize();
+  for (int i = 0; i < 64; ++i) wrong += cells[i] != (i < 40 ? 7 * i : 0);
   scale<<<0, 64>>>(x, Range{0, 10}, 3);
   wrong += cudaGetLastError() != cudaErrorInvalidConfiguration;
   if (wrong) printf("%d wrong\\n", wrong);
@@ -124,7 +145,7 @@ def test_kernels_have_the_users_names(scale_text: str) -> None:
     assert "void reverse(unsigned *keys, int n) {" in kernels
     assert "reversed[" in kernels and "keys[" in kernels
     assert "int fib_on_cpu(int n) {" in kernels and "run_on_cpu(each_kernel<loom::Device<0, Lambda0> >" in kernels
-    assert kernels.count("#pragma omp parallel for") == 4
+    assert kernels.count("#pragma omp parallel for") == 5
 
 
 @pytest.mark.clang
@@ -215,3 +236,13 @@ def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["translate"]) == 2
     assert cli.main(["translate", "a.cu", "b.cu"]) == 2
     assert "one CUDA file" in capsys.readouterr().err
+
+
+def test_vectors_are_compared_with_or_without_their_sign() -> None:
+    four = Vector(4, I32)
+    a, b = Expr("a", PRIMARY, four), Expr("b", PRIMARY, four)
+    leaf = Leaf("icmp", (Value("%a", four), Value("%b", four)), Value("%r", Vector(4, I1)), Attrs(predicate="slt"))
+    assert _icmp(leaf, a, b).text == "a < b"
+    unsigned = replace(leaf, attrs=Attrs(predicate="uge"))
+    vector = "(loom::Vector<unsigned, 4>)"
+    assert _icmp(unsigned, a, b).text == f"{vector}a >= {vector}b"

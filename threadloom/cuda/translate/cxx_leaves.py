@@ -140,7 +140,7 @@ def _icmp(leaf: Leaf, a: Expr, b: Expr) -> Expr:
     sign, level = _COMPARE[predicate[-2:]]
     if isinstance(a.type, Vector):
         if predicate not in ("eq", "ne"):
-            raise unsupported(f"comparing vectors by {predicate}", leaf.loc)
+            a, b = (_vector_with_sign(one, predicate[0] == "s") for one in (a, b))
         return Expr(f"{a.at(level + 1)} {sign} {b.at(level + 1)}", level, Vector(a.type.lanes, I1))
     if isinstance(a.type, Ptr):
         a, b = (replace(cast(one, "char *", PTR), pointee=I8) if one.pointee != I8 else one for one in (a, b))
@@ -149,6 +149,12 @@ def _icmp(leaf: Leaf, a: Expr, b: Expr) -> Expr:
     elif isinstance(a.type, Int) and a.signed is not b.signed and not b.text.isdigit():
         a = with_sign(a, b.signed)
     return Expr(f"{a.at(level + 1)} {sign} {b.at(level + 1)}", level, I1)
+
+
+def _vector_with_sign(one: Expr, signed: bool) -> Expr:
+    if one.text.lstrip("-").isdigit() or one.signed is signed:
+        return one
+    return cast(one, type_text(one.type, signed), one.type, signed)
 
 
 def _comparable(a: Expr, b: Expr, signed: bool) -> tuple[Expr, Expr]:

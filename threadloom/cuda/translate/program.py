@@ -132,7 +132,7 @@ class _Kernels:
             self.writer.line(f"namespace {signature.namespace + ' ' if signature.namespace else ''}{{")
         with self.writer.block(signature.head()):
             self.writer.line("const loom::Launch launch = loom::launched();")
-            again = f"[=](auto &now) {{ loom::launch(now), {signature.call()}; }}"
+            again = f"[{signature.captures()}](auto &now) {{ loom::launch(now), {signature.call()}; }}"
             bound = f", {stub.most_threads}" if stub.most_threads != MOST_BLOCK_THREADS else ""
             self.writer.line(f"if (!launch.begins({again}{bound})) return;")
             self.writer.line("const dim3 gridDim = launch.grid, blockDim = launch.block;")
@@ -238,6 +238,8 @@ def _argument(type_: Type, source: ParamSource, signature: CxxSignature) -> Expr
     name, cxx = signature.names[source.argument], signature.types[source.argument]
     if source.by_pointer:
         return Expr(f"&{name}", UNARY, PTR)
+    if cxx.endswith("&"):
+        return Expr(f"(char *)&{name}", UNARY, PTR, pointee=I8)
     number = number_type(cxx)
     if number is not None and source.offset_bytes == 0 and number[0] == type_:
         return Expr(name, PRIMARY, type_, number[1])

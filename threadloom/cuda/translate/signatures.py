@@ -47,6 +47,11 @@ class CxxSignature:
         given = f"template <{types}> " if types else ""
         return f"{given}void run_on_cpu({', '.join((self._tag, *self.parameters))})"
 
+    def captures(self) -> str:
+        """Of the function that launches the kernel again: what is passed by reference is not copied."""
+        references = (f", &{name}" for name, type_ in zip(self.names, self.types, strict=True) if type_.endswith("&"))
+        return "=" + "".join(references)
+
     def call(self) -> str:
         """How the kernel calls itself again."""
         if not self.is_template:
