@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -54,6 +55,21 @@ def test_shown_commands_parse(line, capsys):
     if not hasattr(module, "add_arguments"):
         return  # takes another program's flags
     parser(list(COMMANDS), command, module).parse_args(argv)
+
+
+@pytest.mark.slow
+@pytest.mark.clang
+@pytest.mark.parametrize("page", ["README.md", "docs/howto-debug.md", "docs/walkthrough.md"])
+def test_shown_commands_run_as_printed(page, tmp_path):
+    """A page's commands one after the other, as a reader of it would give them."""
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    script = "set -e\n" + "".join(block for block in blocks if not block.startswith("make"))
+    assert "loom " in script
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "LOOM_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
 
 
 def test_dependencies_have_a_reason():
