@@ -16,8 +16,8 @@ def conv2d(
     stride: tl.Const[int] = 1,
 ) -> tl.Tensor["B", "(H + 2 * pad - R) // stride + 1", "(W + 2 * pad - S) // stride + 1", "F", "T"]:
     rows, columns = "(H + 2 * pad - R) // stride + 1", "(W + 2 * pad - S) // stride + 1"
-    for b, i, j, f in tl.grid(tl.each("B"), tl.each(rows), columns, "F"):
-        acc = tl.zeros(j, f)
+    for b, i, j, f in tl.grid(tl.each("B"), rows, columns, "F"):
+        acc = tl.zeros(i, j, f)
         for r, s, c in tl.stream(tl.each("R"), tl.each("S"), "C"):
             acc += tl.dot(x[b, i * stride + r - pad, j * stride + s - pad, c], w[r, s, c, f])
         out[b, i, j, f] = acc

@@ -112,6 +112,7 @@ FACTS: tuple[tuple[str, int | str | bool], ...] = (
     ("bulk_copy_rank", 5),  # dimensions of a tensor map
     ("threads_per_worker", 128),
     ("dot_rows", 64),  # rows of one matrix instruction: what a worker owns comes in multiples of it
+    ("stacked_rows", 1),  # rows of two axes in one product (sched/stacked_rows.py)
     ("dot_columns", 8),
     ("dot_depth_bytes", 32),
     ("max_dot_columns", 256),

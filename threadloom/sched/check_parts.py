@@ -94,8 +94,9 @@ def _scalars(kernel: Kernel) -> dict[str, Op]:
 
 
 def _places(kernel: Kernel, subscripts: tuple) -> list[object]:
-    """Subscripts but the first, by what their axes index."""
-    dims = {a.name: (a.dim, a.kind) for a in kernel.axes}
+    """Subscripts but the first, by what their axes index. One program may go along an axis one by one, the other in
+    tiles: both reach all of it."""
+    dims = {a.name: a.dim for a in kernel.axes}
     return [
         (tuple((t.coefficient, dims[t.axis]) for t in s.terms if t.axis is not None and t.value is None), s.offset)
         for s in subscripts[1:]

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from threadloom.machine.model import Device
 from threadloom.sched.costs import in_blocks
 from threadloom.sched.ops import AxisTile, Partition
+from threadloom.sched.stacked_rows import MOST_ABOVE, SHORT_ROWS, are_stacked, stacked_pairs
 from threadloom.sched.whole_rows import whole_row_axes
 from threadloom.task.ops import TaskGraph
 from threadloom.tile.ops import AxisKind, Dot, Load, Store
@@ -44,6 +45,8 @@ class AxisRole:
     contiguous: bool  # the innermost dimension of the largest tensor that it indexes
     whole_rows: bool = False  # rows of a product that warps cannot share by columns
     long_rows: bool = False  # no loop cuts the rows along it, and they are long enough for all lanes of a worker
+    above: str = ""  # the axis whose positions' rows may lie below one another (stacked_rows.py)
+    stacks: bool = False  # it is such an axis
 
     @property
     def in_product(self) -> bool:
@@ -55,6 +58,7 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
     dots = [op for t in graph.tasks for op in t.ops if isinstance(op, Dot)]
     inner, undivided = _contiguous_axes(graph, whole), whole_row_axes(graph)
     beside = {axis for d in dots for axis in _beside(d, whole)} - {axis for d in dots for axis in _main(d, whole)}
+    above = stacked_pairs(graph)
     found: dict[str, AxisRole] = {}
     for loop in graph.loops:
         for loop_axis in loop.axes:
@@ -75,6 +79,8 @@ def axis_roles(graph: TaskGraph, whole: dict[str, int]) -> list[AxisRole]:
                 contiguous=name in inner,
                 whole_rows=name in undivided,
                 long_rows=_longest_row(graph, whole, name) >= LONG_ROW,
+                above=above.get(name, ""),
+                stacks=name in above.values(),
             )
     return list(found.values())
 
@@ -153,6 +159,8 @@ def partitions(
         longest = max(range(len(options)), key=lambda i: len(options[i]))
         options[longest] = options[longest][::2]
     for extents in itertools.product(*options):
+        if not _are_whole_rows(roles, extents, device):
+            continue
         for split, workers in _splits(graph, whole, roles, extents, device):
             tiles = tuple(AxisTile(r.axis, e, e) for r, e in zip(roles, extents, strict=True))
             if split is not None:
@@ -163,6 +171,14 @@ def partitions(
             splits = 1 if cut is None else cut.count
             persistent = not device.fact("one_tile_blocks", False)
             yield Partition(tiles, walked, order, group, splits, workers, persistent=persistent)
+
+
+def _are_whole_rows(roles: list[AxisRole], extents: tuple[int, ...], device: Device) -> bool:
+    """Whether rows along two axes, where there are such, are whole instructions of the unit."""
+    at = {r.axis: e for r, e in zip(roles, extents, strict=True)}
+    rows = int(device.fact("dot_rows", 64))
+    pairs = [(at[r.axis], at[r.above]) for r in roles if r.above and device.fact("stacked_rows")]
+    return all(are_stacked(*pair, rows) or (pair[0] % rows == 0 and pair[1] <= 4) for pair in pairs)
 
 
 def _is_plane(graph: TaskGraph, roles: list[AxisRole]) -> bool:
@@ -205,12 +221,15 @@ def _rows(role: AxisRole, device: Device) -> int:
 def _sm_options(role: AxisRole, device: Device) -> list[int]:
     rows, columns = _rows(role, device), int(device.fact("dot_columns", 8))
     extent = max(1, role.extent)
+    if role.stacks and device.fact("stacked_rows"):
+        return [s for s in (1, 2, 4, 8, MOST_ABOVE) if s < 2 * extent]
     if role.beside:
         return [s for s in (1, 2, 4) if s < 2 * extent]
     if role.spatial and role.row:
         most = device.max_worker_roles * 2 if rows >= 64 else 16
         sizes = [rows * n for n in range(1, most + 1) if n <= 4 or n % 2 == 0]
-        return [s for s in sizes if s < extent + rows]
+        short = [s for s in SHORT_ROWS if role.above and s < 2 * extent and device.fact("stacked_rows")]
+        return [*short, *(s for s in sizes if s < extent + rows)]
     if role.spatial and role.column:
         return [s for s in (*range(32, 257, 32), 16) if s < extent + 32] or [_up(extent, columns)]
     if role.depth and role.column:
@@ -241,9 +260,14 @@ def _splits(
         return
     rows = int(device.fact("dot_rows", 64))
     products = any(r.in_product for r in roles)
+    short = [e for r, e in zip(roles, extents, strict=True) if r.above and e < rows]
     for role, extent in zip(roles, extents, strict=True):
         if not role.spatial or (products and not role.row):
             continue
+        if role.stacks:
+            if not short:
+                continue
+            rows = max(1, rows // short[0])  # positions of the axis that make whole rows
         for workers in range(2, device.max_worker_roles + 1):
             share, rest = divmod(extent, workers)
             whole_warps = share % int(device.fact("worker_warps", 1)) == 0 or role.contiguous

@@ -43,6 +43,7 @@ from threadloom.sched.fits_nowhere import not_walked, nowhere_error
 from threadloom.sched.fold import Modulo, serial
 from threadloom.sched.fold_multiple import fold_multiple
 from threadloom.sched.inter import moved_bytes
+from threadloom.sched.one_at_a_time import one_at_a_time
 from threadloom.sched.ops import AxisTile, Partition, SProgram
 from threadloom.sched.order_count import order_count
 from threadloom.sched.own_indices import own_indices
@@ -361,6 +362,8 @@ def prepare_graph(graph: TaskGraph, device: Device | None = None) -> TaskGraph:
         graph = copy_loaded(graph)
         graph = copy_products(graph)  # its products lie in memory like everything else
         graph = turn_products(graph, device)
+    elif device is not None:
+        graph = one_at_a_time(graph)
     graph = cut_late_inputs(graph)  # before the others: what it cuts off becomes tiles of its own
     if device is not None and device.fact("register_slots") == 1:
         graph = cut_late_outputs(graph)  # an operand in registers cannot be made while the last one is in use

@@ -1,5 +1,5 @@
 // conv2d for h200, planned by joint:greedy
-// tiles: j 64, f 16, c 64; 1 workers, 256 threads, 65664 bytes of shared memory
+// tiles: i 1, j 64, f 16, c 64; 1 workers, 256 threads, 65664 bytes of shared memory
 // loop 1: one iteration every 288 cycles, 2 stages (predicted)
 #include "sm90.cuh"
 
@@ -15,7 +15,7 @@ conv2d(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, cons
 extern __shared__ __align__(1024) u8 raw[];
 const u32 smem = smem_address(raw);
 if (smem % 1024) __trap();  // swizzled tiles would be scrambled
-const u32 smem_x = smem + 0;  // 4 slots of 64 x 64 f16, swizzle-128
+const u32 smem_x = smem + 0;  // 4 slots of 1 x 64 x 64 f16, swizzle-128
 const u32 smem_w = smem + 32768;  // 4 slots of 64 x 16 f16, swizzle-128
 const u32 full_w = smem + 65536;  // 4 barriers
 const u32 empty_w = smem + 65568;  // 4 barriers
@@ -54,15 +54,10 @@ if (group == 0) {
   Ring<4> ring_1_4_0;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     i32 rest = tile;
-    i32 plane = tiles_j * tiles_f;
-    i32 in_plane = rest % plane;
-    rest /= plane;
-    // 16 tiles of j are visited together: both operands stay in L2
-    const i32 band = in_plane / (16 * tiles_f);
-    const i32 height = min(16, tiles_j - band * 16);
-    const i32 in_band = in_plane - band * 16 * tiles_f;
-    const i32 index_j = band * 16 + in_band % height;
-    const i32 index_f = in_band / height;
+    const i32 index_f = rest % tiles_f;
+    rest /= tiles_f;
+    const i32 index_j = rest % tiles_j;
+    rest /= tiles_j;
     const i32 index_i = rest % tiles_i;
     rest /= tiles_i;
     const i32 index_b = rest;
@@ -88,7 +83,7 @@ if (group == 0) {
       // load_x: x
       #pragma unroll 1
       for (int i = 0; i < 32; i += 8) {
-        const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 16, column = (lane) % 8 * 8 + (i) % 8;
+        const u32 row = (lane / 8) + (warp_in_group) * 4 + (i / 8) * 16 + (0) * 64, column = (lane) % 8 * 8 + (i) % 8;
         u16 piece[8];
         #pragma unroll
         for (int e = 0; e < 8; e++) {
@@ -128,15 +123,10 @@ else if (group == 1) {
   Ring<4> ring_1_4_1;
   for (i32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     i32 rest = tile;
-    i32 plane = tiles_j * tiles_f;
-    i32 in_plane = rest % plane;
-    rest /= plane;
-    // 16 tiles of j are visited together: both operands stay in L2
-    const i32 band = in_plane / (16 * tiles_f);
-    const i32 height = min(16, tiles_j - band * 16);
-    const i32 in_band = in_plane - band * 16 * tiles_f;
-    const i32 index_j = band * 16 + in_band % height;
-    const i32 index_f = in_band / height;
+    const i32 index_f = rest % tiles_f;
+    rest /= tiles_f;
+    const i32 index_j = rest % tiles_j;
+    rest /= tiles_j;
     const i32 index_i = rest % tiles_i;
     rest /= tiles_i;
     const i32 index_b = rest;

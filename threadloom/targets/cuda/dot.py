@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from threadloom.sched.stacked_rows import are_stacked, stacked_axes
 from threadloom.targets.cuda import simt
 from threadloom.targets.cuda.layout import Layout, accumulator
 from threadloom.targets.cuda.other_axes import each_other, for_each_other, in_tile, register_offset, slice_rows
@@ -28,7 +29,9 @@ class DotPlan:
 
     m: rows of one worker (multiple of 64), n: its columns (multiple of 8), k: depth (multiple of the instruction's),
     each along one axis ("" where an operand is a vector). `others`: the product's further axes and their extents (batch
-    axes, further rows, columns or depths): for every position along them there is one product of the three.
+    axes, further rows, columns or depths): for every position along them there is one product of the three. `above`: an
+    axis that the rows have too, and how many positions of it: their rows, m in all, lie below one another
+    (sched/stacked_rows.py).
     """
 
     op: tile.Dot
@@ -42,6 +45,18 @@ class DotPlan:
     k: int
     simt: bool = False  # by ordinary arithmetic, not by wgmma
     others: tuple[tuple[str, int], ...] = ()
+    above: tuple[str, int] = ("", 1)
+
+    @property
+    def m_extent(self) -> int:
+        """Positions of one worker along `m_axis`."""
+        return self.m // self.above[1]
+
+    @property
+    def parts(self) -> tuple[tuple[tile.Value, str, str, int], ...]:
+        """Of each operand: the value, its axis in the product, the axis that workers may share, a worker's rows."""
+        row = (self.row_operand, self.m_axis, self.above[0] or self.m_axis, self.m)
+        return row, (self.column_operand, self.n_axis, self.n_axis, self.n)
 
     @property
     def result_layout(self) -> Layout:
@@ -57,7 +72,7 @@ class DotPlan:
         """Layout of the result at one position along the other axes."""
         if self.simt:
             return simt.layout_of(self.m_axis, self.n_axis, self.m, self.n, self.op.result.type.dtype)
-        return accumulator(self.m_axis, self.n_axis, self.m, self.n)
+        return accumulator(self.m_axis, self.n_axis, self.m, self.n, self.above)
 
     @property
     def row_slice_layout(self) -> Layout:
@@ -110,7 +125,25 @@ def plan_dot(
             by_lanes, other_axes(op, (m_axis, n_axis, k_axis), worker_extents),
         )  # fmt: skip
         made.append((by_lanes, computed_elems(plan), plan))
+        if not by_lanes and (above := _above(plan, extents, worker_extents, computed, contiguous)):
+            stacked = replace(plan, m=m * above[1], above=above,
+                              others=tuple(o for o in plan.others if o[0] != above[0]))  # fmt: skip
+            made.append((False, computed_elems(stacked), stacked))
     return min(made, key=lambda found: found[:2])[2]
+
+
+def _above(
+    plan: DotPlan, extents: dict[str, int], worker_extents: dict[str, int], computed: frozenset[str],
+    contiguous: dict[str, str],
+) -> tuple[str, int] | None:
+    """The axis whose positions' rows can lie below one another in the product's, where those of one alone are no whole
+    instruction's."""
+    rows = stacked_axes(plan.op, plan.row_operand)
+    if rows is None or rows[1] != plan.m_axis or plan.row_operand.name in computed:
+        return None
+    each, count = worker_extents.get(plan.m_axis, 1), worker_extents.get(rows[0], 1)
+    whole = each == extents.get(plan.m_axis, 1) and contiguous.get(plan.row_operand.name) == plan.k_axis
+    return (rows[0], count) if whole and are_stacked(each, count, 64) else None
 
 
 def sides(
@@ -161,7 +194,9 @@ def main_axes(
     """The choices of one axis each for rows, columns and depth ("" where there is none), later axes of a tile first.
     Rows are along the axis that the workers split, where they do."""
     rows = free_axes(op, row)
-    rows = [x for x in rows if worker_extents.get(x, 1) < extents.get(x, 1)] or rows
+    stacked = stacked_axes(op, row)
+    shared = [x for x in rows if worker_extents.get(x, 1) < extents.get(x, 1)]
+    rows = [*shared, *(stacked[1:] if stacked and stacked[0] in shared else ())] or rows
     columns = free_axes(op, column)
     for m_axis in reversed(rows or [""]):
         for n_axis in reversed(columns or [""]):

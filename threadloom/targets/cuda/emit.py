@@ -349,15 +349,12 @@ def _role_code(plan: KernelPlan, role: Role, factor_room_bytes: int) -> RoleCode
 
 def _emit_descriptors(w: Writer, plan: KernelPlan, scope: Scope) -> None:
     for dot in plan.dots.values():
-        for value, axis, size in (
-            (dot.row_operand, dot.m_axis, dot.m),
-            (dot.column_operand, dot.n_axis, dot.n),
-        ):
+        for value, axis, split, size in dot.parts:
             shared = plan.shared_tile(value.name)
             name = descriptor_name(shared, axis) if shared else ""
             if shared and name not in scope.names:
                 scope.names.add(name)
-                w.line(f"const u64 {name} = {descriptor_base(shared, axis, plan.worker_rows(axis, size))};")
+                w.line(f"const u64 {name} = {descriptor_base(shared, axis, plan.worker_rows(split, size))};")
 
 
 def taken_names(plan: KernelPlan) -> set[str]:

@@ -216,8 +216,8 @@ def vector_task(
 ) -> None:
     """`chosen`: what `declare_chosen` declared."""
     packed = _packed_casts(e, task)
-    fetched = {name for name in task.reads if all(name != o.arg.name for o in packed.values())}
-    _read_shared_operands(e, loop, instr, task, fetched)
+    cast_only = {o.arg.name for o in packed.values() if o.arg.type.dtype.bits >= 8}  # others may be taken in words
+    _read_shared_operands(e, loop, instr, task, {*task.reads} - cast_only)
     known = e.scope.registers
     for name in chosen:
         known.pop(name)

@@ -268,7 +268,7 @@ class KernelPlan(ProgramView):
         for d in self.dots.values():
             workers = -(-self.extents[axis] // self.worker_extents[axis])  # that share it
             if axis == d.m_axis:
-                extent = max(extent, d.m * workers)
+                extent = max(extent, d.m_extent * workers)
             if axis == d.n_axis:
                 extent = max(extent, d.n * workers)
             if axis == d.k_axis:

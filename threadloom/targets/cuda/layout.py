@@ -89,24 +89,32 @@ class Layout:
         return count
 
 
-def accumulator(m_axis: str, n_axis: str, m: int, n: int) -> Layout:
+def accumulator(m_axis: str, n_axis: str, m: int, n: int, above: tuple[str, int] = ("", 1)) -> Layout:
     """The f32 accumulator of wgmma m64nN (PTX ISA, wgmma register fragments), `m` / 64 of them below each other.
 
-    m: rows of one warpgroup, a multiple of 64; n: columns, a multiple of 8.
+    m: rows of one warpgroup, a multiple of 64; n: columns, a multiple of 8; `above`: an axis and how many positions of
+    it the rows have, one after the other, each with m / positions rows along `m_axis`: a multiple of 8.
     """
-    if m % 64 or n % 8:
-        raise InternalError(f"no accumulator layout for {m} x {n}")
+    if m % 64 or n % 8 or m % (8 * above[1]):
+        raise InternalError(f"no accumulator layout for {m} x {n} of {above[1]} parts")
+
+    def rows_of(source: Source, size: int, stride: int) -> list[Digit]:
+        each = m // above[1]
+        inner = max(1, min(size, each // stride))  # of the digit, within a position of `above`
+        outer = Digit(source, size // inner, above[0], max(1, stride // each))
+        return [Digit(source, inner, m_axis, stride)] * (inner > 1) + [outer] * (inner < size)
+
     digits = [
         Digit(Source.REGISTER, 2, n_axis, 1),
-        Digit(Source.REGISTER, 2, m_axis, 8),
+        *rows_of(Source.REGISTER, 2, 8),
         Digit(Source.REGISTER, n // 8, n_axis, 8),
     ]
     if m > 64:
-        digits.append(Digit(Source.REGISTER, m // 64, m_axis, 64))
+        digits += rows_of(Source.REGISTER, m // 64, 64)
     digits += [
         Digit(Source.LANE, 4, n_axis, 2),
         Digit(Source.LANE, 8, m_axis, 1),
-        Digit(Source.WARP, 4, m_axis, 16),
+        *rows_of(Source.WARP, 4, 16),
     ]
     return Layout(tuple(digits))
 

@@ -52,8 +52,8 @@ def _descriptors(plan: KernelPlan, part: str) -> dict[str, str]:
     """C name -> C expression of the descriptors of operands of which a worker reads its part."""
     found = {}
     for dot in plan.dots.values():
-        for value, axis, size in ((dot.row_operand, dot.m_axis, dot.m), (dot.column_operand, dot.n_axis, dot.n)):
+        for value, axis, split, size in dot.parts:
             shared = plan.shared_tile(value.name)
-            if shared is not None and plan.worker_rows(axis, size):
+            if shared is not None and plan.worker_rows(split, size):
                 found[descriptor_name(shared, axis)] = descriptor_base(shared, axis, f"{part} * {size}")
     return found
