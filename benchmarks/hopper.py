@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import torch
 from hopper_conditions import conditions, of_ceilings
+from hopper_conv import conv_cases
 from hopper_state import chunk_scan_cases, chunk_state_cases, decode_cases
 from hopper_timing import Case, make, run_case
 from hopper_weights import w4_cases
@@ -166,6 +167,7 @@ def attention_cases(table3: bool = False) -> list[Case]:
         case(2, 32, 32, 8192, 8192, 64, 1, 4, 2, (*narrow, *narrow_back)),
         case(2, 8, 8, 8192, 8192, 256, 0, 4, 2, ("m128n64w2",)),
         case(2, 8, 8, 8192, 8192, 256, 1, 4, 2, ("m128n64w2", "m128n64w2-back")),
+        *[case(1, 32, 32, 16384, 16384, 64, causal, 2, 2) for causal in (0, 1)],
     ]
 
 
@@ -253,6 +255,7 @@ OPS = {
     "decode": decode_cases,
     "table3": table3_cases,
     "w4": w4_cases,
+    "conv": conv_cases,
 }
 
 

@@ -20,13 +20,13 @@ def w4_case(rows: int, columns: int, depth: int, repeats: int, sets: int, tiles:
     made = []
     for _ in range(sets):
         w = torch.randint(0, 256, (columns, depth // 2), device="cuda", dtype=torch.uint8)
-        scales = (torch.rand(columns, depth // GROUP, device="cuda") + 0.5).mul(0.01).half()
+        scales = (torch.rand(columns, -(-depth // GROUP), device="cuda") + 0.5).mul(0.01).half()
         a = torch.randn(rows, depth, device="cuda").half()
         made.append(dict(a=a, w=w, scales=scales, out=torch.empty(rows, columns, device="cuda", dtype=torch.float16)))
 
     def dense(s: dict[str, torch.Tensor]) -> torch.Tensor:
         weights = torch.stack([s["w"] & 15, s["w"] >> 4], -1).reshape(columns, depth).half() - 8
-        return weights * s["scales"].repeat_interleave(GROUP, 1)
+        return weights * s["scales"].repeat_interleave(GROUP, 1)[:, :depth]
 
     peers: dict[str, Callable[[int], object]] = {}
     if repeats:
