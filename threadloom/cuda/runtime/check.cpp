@@ -206,6 +206,10 @@ void touch_row(const Block& block, const char* address, long long count, long lo
   for (; count > 0; count--, address += step, now += (Moment)threads << thread_shift) touch_all(block, address, site.bytes, site, now, shared);
 }
 
+__attribute__((noinline)) void touch_one(const Block& block, const char* address, Moment now, int kind, const Object* shared) {
+  touch_word(block, address, now, kind, shared);
+}
+
 // The same of words that lie side by side in one shadow; kind: Read or Write. What `settle` does is written out for speed.
 template <int kind, bool shared>
 void touch_words(const Block& block, const char* address, long long count, Moment now, long long threads, const Object* object) {
@@ -213,22 +217,21 @@ void touch_words(const Block& block, const char* address, long long count, Momen
   Moment* quick = shadow.quick((uint32_t)(uintptr_t)address);
   Cell* cell = shadow.cell((uint32_t)(uintptr_t)address);
   const Moment start = block.start, since = shared ? start : state().launch, begin = now & ~(one_interval - 1);
-  const Moment step = (Moment)threads << thread_shift, own_step = 2 * threads, anybody = position(now) | many;
+  const Moment step = (Moment)threads << thread_shift, anybody = position(now) | many;
   Moment own = own_write(now);
   auto before = [=](Moment m) { return m < begin && (shared || m < since || m >= start); };
-  for (long long i = 0; i < count; i++, address += 4, quick++, cell++, now += step, own += own_step) {
-    Moment who = *quick;
+  for (long long i = 0; i < count; i++, cell++, now += step, own += 2 * threads) {
+    Moment who = quick[i], write = cell->write;
     if (kind == Read ? who == anybody || (who | 1) == own : who == own) continue;
-    Moment write = cell->write;
     bool settled = before(write) && before(cell->read[1]) && (before(cell->read[0]) || (who | 1) == own);
     if (__builtin_expect(!settled || (kind == Read && shared && write < since), 0)) {
-      touch_word(block, address, now, kind, object);
+      touch_one(block, address + 4 * i, now, kind, object);
       continue;
     }
     if (kind == Write) cell->write = now, cell->read[0] = 0;
     else cell->read[0] = now;
     cell->read[1] = 0;
-    *quick = kind == Write ? own : own - 1;
+    quick[i] = kind == Write ? own : own - 1;
   }
 }
 
