@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import threadloom as tl
-from benchmarks.gpu_cases import column_sum, double_product, nibbles, running_sum, split_sums
+from benchmarks.gpu_cases import column_sum, double_product, nibbles, running_sum, short_blocks, split_sums
 from tests.unit.cuda_emit import both_computed
 from tests.unit.sched import test_repeated_sums as repeated_sums
 from threadloom.examples import (
@@ -46,6 +46,14 @@ def emitted(call, device: str = "h200", only: Partition | None = None) -> Kernel
 def source(module, shape: dict[str, int], dtype: type = np.float16) -> str:
     function = getattr(module, module.__name__.rpartition(".")[2])
     return source_of(function.bind(**module.inputs(np.random.default_rng(0), **shape, dtype=dtype)))
+
+
+def test_rows_that_a_product_pads_do_not_leave_in_boxes():
+    """A buffer of 16 rows held the boxes of four warps, which wrote over the barriers behind it."""
+    for shape in short_blocks.SHAPES:
+        text = source(short_blocks, shape)
+        assert "mma_m64" in text and "bulk_store" not in text
+        assert "< (u32)16" in text, "rows beyond the block are not stored"
 
 
 @pytest.mark.slow

@@ -194,7 +194,10 @@ class KernelPlan(ProgramView):
         others = [a for a in self.values[value].type.axes if a != inner]
         if inner is None or len(others) != 1:
             return False
-        found = staging_of("", self.layouts[value], others[0], inner, b.bytes_per_slot)
+        layout = self.layouts[value]
+        if any(layout.extent(a) > self.worker_extents[a] for a in (others[0], inner)):
+            return False  # what the product pads would leave too, and has no room
+        found = staging_of("", layout, others[0], inner, b.bytes_per_slot)
         return found is not None and found.columns % BOX_ROWS == 0
 
     def staging(self, value: str) -> Staging:

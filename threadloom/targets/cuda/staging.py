@@ -68,7 +68,10 @@ class Staging:
     @property
     def room(self) -> int:
         """How many of a warp's boxes the shared memory holds at once."""
-        return max(1, self.bytes // (WARPS * self.box_bytes))
+        found = self.bytes // (WARPS * self.box_bytes)
+        if not found:
+            raise InternalError(f"{self.base}: {self.bytes} bytes hold no box of each warp")
+        return found
 
     @property
     def in_pieces(self) -> bool:
