@@ -1,5 +1,5 @@
-"""Products of blocks of 16 rows, a length that the kernel itself states: an instruction has 64 rows, and what the others
-hold must not leave."""
+"""Products of blocks of 16 rows, a length that the kernel itself states: an instruction has 64 rows, and what
+the others hold must not leave."""
 
 import numpy as np
 
