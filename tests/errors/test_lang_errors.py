@@ -44,6 +44,19 @@ BODIES = [
     ("unknown-name", "t = s\nfor q in tl.grid(4):\n    t = 1.0\nout[m, n] = t", "t", "tl.stream carries"),
     ("unknown-name", "t = (s, s)\nfor j in tl.stream('N'):\n    t = (t[0], s)", "t", "each in a variable of its own"),
     ("unknown-name", "t = (s, s)\nfor j in tl.stream('N'):\n    t = s\nout[m, n] = t", "t", "a variable of its own"),
+    (
+        "unknown-name",
+        "t = tl.zeros(m)\nfor j in tl.stream('N'):\n    t = tl.sum(x[m, j], j)\nout[m, n] = t",
+        "t",
+        "overwrites it with what it makes of its own tile",
+    ),
+    (
+        "unknown-name",
+        "t = tl.zeros(m)\nfor j in tl.stream('N'):\n    t = tl.zeros(m)\n    for q in tl.stream(4):\n"
+        "        t += tl.sum(x[m, j], j)\nout[m, n] = t",
+        "t",
+        "t = t + ..., say, puts them together",
+    ),
     ("unknown-name", "j = s\nfor j in tl.stream('N'): pass\nout[m, n] = j", "j", "variable of the loop of line 5"),
     ("unsupported-python", "while c: pass", "while c: pass", "tl.stream"),
     ("unsupported-python", "try: pass\nexcept: pass", "try: pass", "no exceptions"),

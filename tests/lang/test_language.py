@@ -483,6 +483,23 @@ def test_one_value_under_several_names(text: str):
     np.testing.assert_array_equal(run(text, twin=_twin), 4 * X)
 
 
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("w = x[m, n]\nfor k in tl.stream('N'):\n    w = x[m, n] * 2\nout[m, n] = w", 2 * X),
+        (
+            "t = tl.zeros(m)\ns = t\nfor k in tl.stream('N'):\n    t = tl.sum(x[m, k], k)\n    s += t\nout[m, n] = s",
+            np.repeat(X.sum(1, keepdims=True), 6, 1),
+        ),
+        ("t = tl.zeros(m)\nfor k in tl.stream(tl.each('N')):\n    t = x[m, k]\nout[m, n] = t", X[:, [-1] * 6]),
+    ],
+    ids=["by nothing of its tile", "and not read behind the loop", "one index at a time"],
+)
+def test_a_variable_that_a_loop_overwrites(text: str, result: np.ndarray):
+    """What the last tile leaves is refused (test_lang_errors.py); what does not depend on it is not."""
+    np.testing.assert_allclose(body(text).interpret(X, tiles={"N": 4, "n": 3, "m": 2, "k": 4}), result, rtol=1e-5)
+
+
 def test_globals_are_read_when_the_kernel_is_first_used():
     kernel = body("out[m, n] = x[m, n] * factor[0]", factor=[2.0])
     scope = kernel.function.__globals__

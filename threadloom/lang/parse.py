@@ -36,7 +36,7 @@ from threadloom.tile.ops import (
     Yield,
 )
 from threadloom.tile.promote import literal_dtype, promote
-from threadloom.tile.uses import operands, results, walk
+from threadloom.tile.uses import made_of, operands, results, walk
 
 CARRIED_TYPE = slug("carried-type", "a variable changes axes or dtype from one iteration of a stream to the next")
 LOOP_FORM = slug("loop-form", "a `for` over something else than tl.grid, tl.stream or range, or with wrong targets")
@@ -255,7 +255,8 @@ class Parser(Expressions):
             self.names.update(variables)
             self.run(node.body)
             self.b.loc = loc
-            nexts = [self._next(n, arg, ops) for n, arg in zip(carried, args, strict=True)]
+            tiled = {a.axis.name for a in axes if a.axis.kind is AxisKind.TILE}
+            nexts = [self._next(n, arg, ops, tiled) for n, arg in zip(carried, args, strict=True)]
         kept = [at for at, value in enumerate(nexts) if isinstance(value, Value)]
         made = {at: self.b.new_value(args[at].type.axes, args[at].type.dtype, carried[at]) for at in kept}
         ops.append(Yield(tuple(nexts[at] for at in kept)))
@@ -266,13 +267,18 @@ class Parser(Expressions):
         for at, name in enumerate(carried):
             self.names[name] = made[at] if at in made else nexts[at]
 
-    def _next(self, name: str, arg: Value, ops: list[Op]) -> Value | Unusable:
-        """The value of carried variable `name` at the end of the body."""
+    def _next(self, name: str, arg: Value, ops: list[Op], tiled: set[str]) -> Value | Unusable:
+        """The value of carried variable `name` at the end of the body; `tiled`: the axes that the loop takes in tiles,
+        of which nobody knows the last."""
         found = self.names[name]
         if found is arg:
             return arg
+        used = any(arg in operands(op) for op in walk(Block(tuple(ops))))
         if _carries(found):
             value = self.b.value(found, arg.type.dtype)
+            if not used and value.name in made_of(tiled, ops):
+                last = "each iteration of the loop overwrites it with what it makes of its own tile"
+                return Unusable(f"{last}; {name} = {name} + ..., say, puts them together")
             same = value.type.dtype is arg.type.dtype and set(value.type.axes) == set(arg.type.axes)
             if same:
                 made_here = any(value == r for op in ops for r in results(op))
@@ -283,7 +289,7 @@ class Parser(Expressions):
             types_ = f"without a value at the end of the loop's body: {found.why}"
         else:
             types_ = "something that is no tile at the end of the loop's body"
-        if any(arg in operands(op) for op in walk(Block(tuple(ops)))):
+        if used:
             raise CompileError(
                 CARRIED_TYPE,
                 f"{name} is {types_}",

@@ -121,6 +121,19 @@ def walk(block: Block) -> Iterator[Op]:
             yield from walk(region)
 
 
+def made_of(axes: set[str], ops: Iterable[Op], known: frozenset[str] = frozenset()) -> set[str]:
+    """Names of the values that `ops` make of the tiles of `axes` (of what is loaded by them, or of their indices) or of
+    values that are `known` to be."""
+    found: set[str] = set()
+    for op in ops:
+        inside = [name for region in regions(op) for name in made_of(axes, region.ops, known | found)]
+        by_index = isinstance(op, Index) and op.axis in axes
+        by_load = isinstance(op, Load) and any(t.axis in axes for s in op.subscripts for t in s.terms)
+        if inside or by_index or by_load or any(v.name in known | found for v in operands(op)):
+            found.update(inside, (r.name for r in results(op)))
+    return found
+
+
 def replace_operands(op: Op, new: Callable[[Value], Value]) -> Op:
     """`op` reading new(v) for every v it reads; its regions are untouched."""
 
