@@ -42,6 +42,7 @@ class KernelPlan(ProgramView):
     dims: dict[str, int]
     used: set[Instruction] = field(default_factory=set)
     timeline: int = 0  # records of in-kernel clocks per role (0: none)
+    pads_all: bool = True  # tiles in shared memory to what products need along their axes, also those that none reads
 
     team: ClassVar[Team] = WARPGROUP
 
@@ -246,11 +247,11 @@ class KernelPlan(ProgramView):
         column = self.shared_column(value)
         last = fastest_rows(self.dots.values(), {value.name: column}).get(value.name)
         in_order = sorted((a for a in value.type.axes if a != column), key=lambda a: a == last)
-        rows = tuple((a, self.padded(a)) for a in in_order)
+        rows = tuple((a, self.padded(a, value.name)) for a in in_order)
         dtype = value.type.dtype
         swizzled = b.layout == "swizzle-128" or self._wants_swizzle(value.name, rows, column)
         granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
-        columns = -(-self.padded(column) // granule) * granule
+        columns = -(-self.padded(column, value.name) // granule) * granule
         base = own_name(b.tile) if b.role else "smem_" + c_name(b.name)
         return SharedTile(base, dtype, rows, column, columns, b.slots, swizzled)
 
@@ -265,10 +266,13 @@ class KernelPlan(ProgramView):
         down = math.prod(d.size for d in layout.of(Source.LANE) if d.axis in dict(rows))
         return down >= 4 or layout.of(Source.REGISTER)[0].axis in dict(rows)
 
-    def padded(self, axis: str) -> int:
-        """Extent of `axis` in shared memory: what the products that read it need."""
+    def padded(self, axis: str, value: str) -> int:
+        """Extent of `axis` in shared memory: what products need that read it, or (where `pads_all`) make or read other
+        tiles with it; threads that read a tile without padding test for its end."""
         extent = self.extents[axis]
         for d in self.dots.values():
+            if not self.pads_all and value not in (d.row_operand.name, d.column_operand.name):
+                continue
             workers = -(-self.extents[axis] // self.worker_extents[axis])  # that share it
             if axis == d.m_axis:
                 extent = max(extent, d.m_extent * workers)

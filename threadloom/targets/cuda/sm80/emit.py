@@ -34,17 +34,26 @@ from threadloom.writer import Writer
 ALIGN_BYTES = 128
 
 
-def emit(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int], timeline: int = 0) -> KernelSource:
-    """`timeline`: records of in-kernel clocks that block 0 keeps (0: none; see `targets/cuda/clocks.py`)."""
+def emit(
+    program: SProgram,
+    facts: dict[str, TensorFacts],
+    dims: dict[str, int],
+    timeline: int = 0,
+    pads_all: bool = True,
+) -> KernelSource:
+    """`timeline`: records of in-kernel clocks that block 0 keeps (0: none; see `targets/cuda/clocks.py`); `pads_all`:
+    pad tiles that no product reads, too, if that fits."""
     if len(program.roles) != 1:
         raise InternalError(f"{program.device}: one worker role is expected, not {len(program.roles)}")
     kernel, body = program.graph.kernel, Writer()
     if any(loop.like is not None for loop in program.graph.loops) or program.partition.sequential:
         raise no_code("a walk along an axis of the grid", "loops over kept tiles are not written yet", kernel.loc)
-    plan = AmperePlan(program, facts, dims, timeline=timeline)
+    plan = AmperePlan(program, facts, dims, timeline=timeline, pads_all=pads_all)
     with located(kernel.loc):
         shared_bytes = _emit_body(body, plan, program.roles[0])
     most = int(device(program.device).memory("smem").capacity_bytes.value)
+    if pads_all and shared_bytes > most:
+        return emit(program, facts, dims, timeline, pads_all=False)
     if shared_bytes > most:
         why = f"with its padding it needs {shared_bytes} bytes of shared memory of {most}"
         what = "there is no GPU code for tiles of this size"
