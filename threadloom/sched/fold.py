@@ -125,11 +125,30 @@ def fold(
 ) -> Modulo | None:
     """The best schedule with the order per unit and the stages of `starts`; None where they contradict each other."""
     arcs = [*problem.arcs, *pool_arcs(problem.pools, problem, slots), *order]
-    arcs += unit_order(problem, starts, ii)
+    arcs += unit_order(problem, _beside_the_others(problem, arcs, starts, ii), ii)
     solved = min_ii(len(problem.nodes), arcs, 1)
     if solved is None:
         return None
     return Modulo(problem, solved[0], tuple(solved[1]), slots, policy, order)
+
+
+def _beside_the_others(problem: Problem, arcs: list[Arc], starts: list[int], ii: int) -> list[int]:
+    """`starts` with what no arc joins to the most nodes moved to the stages of these. A store of what waits for nothing
+    runs as far ahead as a list schedule is long, and each stage is code of its own."""
+    group = list(range(len(starts)))
+    for _ in group:
+        for arc in arcs:
+            group[arc.src] = group[arc.dst] = min(group[arc.src], group[arc.dst])
+    most = max(group, key=group.count, default=0)
+    first: dict[tuple[int, str], int] = {}  # (group, role) -> its first stage
+    for node, number, start in zip(problem.nodes, group, starts, strict=True):
+        first[number, node.role] = min(start // ii, first.get((number, node.role), start // ii))
+    ahead: dict[int, int] = {}
+    for (number, role), stage in first.items():
+        if (most, role) in first:
+            behind = max(0, first[most, role] - stage)
+            ahead[number] = min(behind, ahead.get(number, behind))
+    return [start + ahead.get(number, 0) * ii for start, number in zip(starts, group, strict=True)]
 
 
 def unit_order(problem: Problem, starts: list[int], ii: int) -> list[Arc]:
