@@ -51,13 +51,8 @@ define i32 @__loom_distinct(ptr %pointers, i32 %written, i32 %count) {
   ret i32 %answer
 }
 """
-FAR = """
-define i32 @__loom_far(ptr %array) {
-  ret i32 1
-}
-"""  # of arrays of Python's nothing is known
 _HIDDEN_VARIABLE = re.compile(r"^@(?!loom\.)[^=\n]+ = internal [a-z_ ]*global ", re.MULTILINE)
-_DECLARED_HERE = ("declare i32 @__loom_distinct(ptr, i32, i32)", "declare i32 @__loom_far(ptr)")
+_DECLARED_DISTINCT = "declare i32 @__loom_distinct(ptr, i32, i32)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +160,7 @@ class Program:
             exports += symbols
         else:
             imports |= {symbol: self._variables_of._loaded().addresses[symbol] for symbol in symbols}
-        if re.search(r"@__loom_(?!distinct\b|far\b)", self.emitted.llvm):
+        if "@__loom_" in self.emitted.llvm.replace("@__loom_distinct", ""):
             _runtime_in_process()
         effort = jit.QUICK if "-O0" in self.options else jit.OPTIMIZED
         return jit.load(self.emitted.llvm, exports, effort, imports)
@@ -360,11 +355,10 @@ def _emitted(unit: DeviceUnit, ir: FrontIr, stubs: tuple[Stub, ...], own_variabl
     shared = link_host.device_variables(ir.host, unit.lowered.globals)
     options = compile_unit.UnitOptions(standalone=False)
     text = compile_unit.device_text(unit, shared, () if own_variables else shared, options, for_process=True)
-    for declared in _DECLARED_HERE:
-        text = text.replace(declared, "")
+    text = text.replace(_DECLARED_DISTINCT, "")
     variables = tuple((link_host.unmangled(v.name), v.name, size_bytes(v.type), *_numpy_form(v.type)) for v in shared)
     signatures = tuple(Signature.of(stub, unit) for stub in stubs)
-    return Emitted(text + DISTINCT + FAR, signatures, variables)
+    return Emitted(text + DISTINCT, signatures, variables)
 
 
 def _numpy_form(type_: Type) -> tuple[str, tuple[int, ...]]:

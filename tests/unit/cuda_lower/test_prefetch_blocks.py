@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from threadloom.cuda.lower.prefetch_blocks import FAR, PrefetchBlocks
+from threadloom.cuda.lower.prefetch_blocks import PrefetchBlocks
 from threadloom.par.interp import interpret
 from threadloom.par.passes import run_passes
 from threadloom.par.text import parse, print_module
@@ -58,12 +58,12 @@ def make(**parts: str | int):
     return parse(KERNEL.format(**usual | {"array": "%in"} | parts))
 
 
-def run(module, n: int, asked: list[int] | None = None, far: int = 1) -> np.ndarray:
+def run(module, n: int, asked: list[int] | None = None) -> np.ndarray:
     array, out, base = np.arange(4096, dtype=np.float32), np.zeros(4096, np.float32), []
     text = print_module(module)
     if asked is not None:
         text = text.replace("@llvm.prefetch.p0", "@asked")
-    given = {"base": lambda p: base.append(p), "asked": lambda p, *_: asked.append(p - base[0]), FAR: lambda p: far}
+    given = {"base": lambda p: base.append(p), "asked": lambda p, *_: asked.append(p - base[0])}
     interpret(parse(text), "k", [array, out, n, 2, 3], externals=given)
     return out
 
@@ -78,14 +78,6 @@ def test_the_last_element_of_each_row_of_the_next_tile() -> None:
     assert asked == expected  # once, though the second load reads the same lines
     text = print_module(after)
     assert text.index("parallel threads") < text.index("llvm.prefetch.p0")  # this block's rows have been read then
-
-
-def test_nothing_where_the_array_is_near() -> None:
-    module, asked = make(), []
-    after = PrefetchBlocks().apply(module)
-    assert np.array_equal(run(module, 40), run(after, 40, asked, far=0))
-    assert asked == []
-    assert print_module(after).count(f"call i32 @{FAR}(") == 1  # before the blocks, once for the array
 
 
 def test_two_lines_of_a_row() -> None:

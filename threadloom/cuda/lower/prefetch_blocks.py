@@ -4,15 +4,13 @@
       parallel threads (%y, %x) = (0, 0) to (16, 16) { load float, ptr (%a + 4 * (%n * (16 %by + %y) + 16 %bx + %x)) }
  -> parallel blocks (%by, %bx) ... {
       parallel threads (%y, %x) = (0, 0) to (16, 16) { ... }
-      if (%far) { for %row = 0 to 16 { llvm.prefetch(%a + 4 * (%n * (16 %by + %row) + 16 (%bx + 1) + 15)) } }
+      for %row = 0 to 16 { llvm.prefetch(%a + 4 * (%n * (16 %by + %row) + 16 (%bx + 1) + 15)) }
 
 A tile is a few cache lines in each of many rows that lie pages apart: the processor's own prefetchers follow too few
 such streams, and a block has too little other work to wait behind. Workers take blocks in index order, so the next one
 is known. A line is asked for by its last element, since the block before has touched the first ones, and behind the
 loop that reads this block's: rows of both may share a set of the cache, and one would drive out the other. hotspot,
 which waits for memory half its time, takes 5 to 25 % less; two blocks ahead, or what blocks write, gave nothing more.
-Where a worker's share of the array is still in its core's cache from the launch before, they cost a tenth (hotspot on
-16 cores with 2 MB of L2 each), so the runtime is asked for that before the blocks begin.
 
 Takes loads of kernels' arrays whose address is a polynomial in indices of block and thread and in what is fixed for the
 launch, contiguous along the fastest thread dimension, in loops of a known number of threads that each block runs once.
@@ -55,7 +53,6 @@ from threadloom.par.passes import decline, through_functions
 from threadloom.par.result_types import size_bytes
 from threadloom.par.walk import operands, results
 
-FAR = "__loom_far"  # (ptr) -> i32: is a worker's share of the array too large for its cache? runtime/nearness.cpp
 _LINE_BYTES = 64
 _READ, _ALL_LEVELS, _DATA = 0, 3, 1  # operands of llvm.prefetch
 
@@ -84,7 +81,7 @@ class PrefetchBlocks:
             if not isinstance(op, Parallel) or op.level is not Level.BLOCKS:
                 return None
             tiles = self.plan_tiles(op, fixed, rows)
-            return _with_prefetches(op, tiles, fixed, editor) if tiles else None
+            return [_with_prefetches(op, tiles, fixed, editor)] if tiles else None
 
         body = expand(function.body, change)
         return module if body is function.body else editor.finish(replace(function, body=body))
@@ -235,22 +232,17 @@ class _Rows:
 # ------------------------------------------------------------ the change
 
 
-def _with_prefetches(blocks: Parallel, tiles: list[Tile], fixed: dict[str, Value], editor: Editor) -> list[Op]:
+def _with_prefetches(blocks: Parallel, tiles: list[Tile], fixed: dict[str, Value], editor: Editor) -> Parallel:
     values = fixed | {iv.name: iv for iv in blocks.ivs}
-    far: dict[str, Value] = {}
-    with editor.collect() as before, editor.at(blocks.loc):
-        for tile in tiles:
-            if tile.base.name not in far:
-                far[tile.base.name] = editor.icmp("ne", editor.call(FAR, [tile.base], I32, name="far"), 0, "is.far")
     ops: list[Op] = []
     for op in blocks.body.ops:
         ops.append(op)
         for tile in tiles:
             if tile.loop is op:
-                with editor.collect() as asked, editor.at(op.loc), editor.if_(far[tile.base.name]):
+                with editor.collect() as asked, editor.at(op.loc):
                     _prefetch(tile, values, editor)
                 ops += asked
-    return [*before, replace(blocks, body=replace(blocks.body, ops=tuple(ops)))]
+    return replace(blocks, body=replace(blocks.body, ops=tuple(ops)))
 
 
 def _prefetch(tile: Tile, values: dict[str, Value], editor: Editor) -> None:

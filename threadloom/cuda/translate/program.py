@@ -32,7 +32,7 @@ from threadloom.par.passes import run_passes
 from threadloom.par.walk import operands, walk
 from threadloom.writer import Writer
 
-_NOT_FOR_PEOPLE = ("specialize-launch", "specialize", "prefetch-blocks", "align-shares", "collapse", "outline-loops",
+_NOT_FOR_PEOPLE = ("specialize-launch", "specialize", "align-shares", "collapse", "outline-loops",
                    "peel-rows", "vectorize-threads", "fuse-products", "watch-waits", "hide-masks")  # fmt: skip
 _GLOBAL = re.compile(r'@("[^"]+"|[-\w$.]+)')
 
