@@ -53,7 +53,10 @@ static Real i1_(Real x) {
   F(12, y0, (x), y0l, 0.01, 7.9, 9, 7)                                        \
   F(13, y1, (x), y1l, 0.01, 7.9, 9, 7)                                        \
   F(14, jn, (2, x), jn_, 0.1, 7.9, 9, 7)                                      \
-  F(15, yn, (2, x), yn_, 0.1, 7.9, 9, 7)
+  F(15, yn, (2, x), yn_, 0.1, 7.9, 9, 7)                                      \
+  F(16, tgamma, (x), tgammal, -5.49, 0.1, 5, 10)                              \
+  F(17, lgamma, (x), lgammal, 0.01, 3, 6, 4)                                  \
+  F(18, lgamma, (x), lgammal, -60, -24, 6, 4)
 
 #define OF_FLOAT(number, name, call, exact, low, high, of_float, of_double) case number: return name##f call;
 #define OF_DOUBLE(number, name, call, exact, low, high, of_float, of_double) case number: return name call;
@@ -70,7 +73,9 @@ template <class T> __global__ void values(int function, const T* x, T* y, int n)
   if (i < n) y[i] = value(function, x[i]);
 }
 
-template <class T> void measure(int function, const char* name, Real (*exact)(Real), double low, double high, double bound) {
+// `bound`: of units in the last place, or, where `absolute`, of the difference.
+template <class T>
+void measure(int function, const char* name, Real (*exact)(Real), double low, double high, double bound, bool absolute = false) {
   const int n = 4000;
   std::vector<T> x(n);
   for (int i = 0; i < n; ++i) {
@@ -86,7 +91,7 @@ template <class T> void measure(int function, const char* name, Real (*exact)(Re
   for (int i = 0; i < n; ++i) {
     Real wanted = exact(x[i]);
     T near = std::fabs((T)wanted);
-    double off = (double)(fabsl(got[i] - wanted) / (std::nextafter(near, (T)INFINITY) - near));
+    double off = (double)(fabsl(got[i] - wanted) / (absolute ? 1 : std::nextafter(near, (T)INFINITY) - near));
     if (!(off <= worst)) worst = off, at = i;
   }
   EXPECT(worst <= bound, "%s of %s: %g units at %.17g: %.17g, not %.17Lg", name, sizeof(T) == 4 ? "float" : "double", worst, x[at], got[at], exact(x[at]));
@@ -97,5 +102,11 @@ int main() {
   measure<float>(number, #name, exact, low, high, of_float);               \
   measure<double>(number, #name, exact, low, high, of_double);
   FUNCTIONS(MEASURE)
+  struct { int number; const char* name; Real (*exact)(Real); } far[] = {{10, "j0", j0l}, {11, "j1", j1l}, {12, "y0", y0l}, {13, "y1", y1l},
+                                                                         {14, "jn", jn_}, {15, "yn", yn_}};
+  for (auto& one : far) {
+    measure<float>(one.number, one.name, one.exact, 8, 1000, 2.2e-6, true);
+    measure<double>(one.number, one.name, one.exact, 8, 1000, 5e-12, true);
+  }
   return wrong != 0;
 }
