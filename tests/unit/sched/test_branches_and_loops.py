@@ -145,7 +145,7 @@ def test_what_cores_compute(kernel):
     assert source_of(call)
 
 
-# both_change takes half a minute of compiling on the CPU
+# compiling both_change for the CPU takes longest
 @pytest.mark.parametrize("kernel", some([read_in_the_other, both_change], [read_in_the_other]), ids=lambda k: k.name)
 def test_what_the_gpu_code_computes(kernel):
     call, given = bound(kernel)
