@@ -160,6 +160,7 @@ def _with_wide_producer(roles: tuple[Role, ...], device: Device) -> tuple[Role, 
     """Threads that compute addresses need more registers than one that feeds a copy engine; workers give them."""
     producer, *workers = roles
     total = int(device.fact("registers_per_thread_row", 512))
+    total = total // len(roles) // 8 * 8 * len(roles)  # what a block begins with, in eights for each thread
     left = (total - sum(r.registers for r in workers)) // 8 * 8
     wide = max(int(device.fact("wide_producer_regs", 0)), min(left, int(device.fact("most_producer_regs", 0))))
     share = (total - wide) // max(1, len(workers)) // 8 * 8

@@ -75,6 +75,18 @@ def test_a_plan_with_such_rows_computes_the_convolution():
     assert np.abs(found["out"] - reference(**given)).max() < 0.05
 
 
+@pytest.mark.parametrize("workers", [2, 3])
+def test_roles_fed_by_threads_ask_for_no_more_registers_than_a_block_begins_with(workers: int):
+    """With strides threads fill the rows; a third of 512 registers is 170, and a thread gets 168."""
+    tiles = (AxisTile("i", 4 * workers, 4), AxisTile("j", 16, 16), AxisTile("f", 64, 64), AxisTile("c", 64, 64))
+    given = inputs(np.random.default_rng(0), B=1, H=48, W=32, C=64, F=64, R=3, S=3, dtype=np.float16)
+    only = Partition(tiles, order=("b", "i", "j", "f"), workers=workers, persistent=True)
+    made = emitted(conv2d.bind(**given, stride=2), only=only)
+    budgets = [int(n) for n in re.findall(r"(?:grow|shrink)_registers<(\d+)>", made.text)]
+    threads = 128 * (workers + 1)
+    assert budgets[0] + workers * budgets[1] <= 65536 // threads // 8 * 8 * (workers + 1)
+
+
 def test_cores_take_lines_one_at_a_time():
     made = call()
     graph = build_task_graph(made.kernel, "fused")
