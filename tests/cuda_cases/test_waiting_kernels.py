@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from threadloom.bench.suites.waiting import waiting_kernels
 from threadloom.cuda import compile_unit, front
 from threadloom.cuda.front import SourceOptions
 from threadloom.cuda.kernel import is_kernel
@@ -26,10 +27,13 @@ WAITING = {
 @pytest.mark.slow
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_only_kernels_that_wait_take_turns(path: Path) -> None:
-    raised, _ = compile_unit.raise_unit(front.compile_source(str(path), SourceOptions(includes=(str(path.parent),))))
+    ir = front.compile_source(str(path), SourceOptions(includes=(str(path.parent),)))
+    raised, _ = compile_unit.raise_unit(ir)
     module = lower.lower(raised.module).module
     taking = [function.name for function in module.functions 
               if is_kernel(function) and function.body is not None and waiting_loops(function.body)]  # fmt: skip
     expected = WAITING.get(path.stem, set())
     assert all(any(name in kernel for kernel in taking) for name in expected)
     assert all(any(name in kernel for name in expected) for kernel in taking), taking
+    counted = waiting_kernels([ir.device])  # as the public suites' kernels are
+    assert {kernel.split(".")[0] for kernel in taking} == set(counted)

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     record = json.loads(args.json.read_text()) if args.json.exists() else {"schema": "threadloom.waiting/1"}
     known = record.setdefault(args.suite, {"commit": SUITES[args.suite], "programs": []})["programs"]
     args.scratch.mkdir(parents=True, exist_ok=True)
-    scratch = args.scratch.resolve()
+    scratch, args.json = args.scratch.resolve(), args.json.resolve()
     in_place = _compiler_in_place(scratch / "in-place")
     for program in suite.programs(args.path.resolve()):
         if program.left_out or not re.search(args.only, program.name) or any(p["name"] == program.name for p in known):
@@ -115,7 +115,11 @@ def _read(name: str, commands: list[list[str]]) -> Counted:
     relocatable: list[str] = []
     unread = [] if commands else ["no source was compiled"]
     for folder, *arguments in commands:
-        plan = nvcc_options.parse(arguments)
+        try:
+            plan = nvcc_options.parse(arguments)
+        except CompileError as error:
+            unread.append(str(error))
+            continue
         for path in (path for path, kind in plan.inputs if kind == "cu"):
             os.chdir(folder)
             try:
