@@ -108,7 +108,7 @@ def _carried(op: Stream | Grid) -> tuple[tuple[Carried, ...], list[Op]]:
         if value.name in own:
             own.remove(value.name)  # for one of what is carried
         else:
-            copies.append(Cast(Value(f"{arg.name}.next", value.type), value, op.loc))
+            copies.append(Cast(Value(f"{arg.name}.0", value.type), value, op.loc))  # numbers begin at 1
             value = copies[-1].result
         following.append(value)
     return tuple(zip(op.inits, op.args, following, op.results, strict=True)), copies

@@ -17,6 +17,8 @@ from threadloom.targets.cuda.compile import facts_of
 from threadloom.targets.cuda.emit_for import emitter
 from threadloom.targets.cuda.infer import _agree_in_places
 from threadloom.targets.cuda.launch import device_tensors
+from threadloom.task.build import build_task_graph
+from threadloom.task.text import parse_graph, print_graph
 
 FLAGS = np.array([1, 0, 1], bool)
 
@@ -99,6 +101,13 @@ def test_has_code(name: str, target: str):
     program = plan(call.kernel, call.dims, target, most=4, splits=False).best
     assert check(program, device(target)) == []
     assert emitter(program)(program, facts, call.dims).text
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_task_graph_is_read_back(name: str):
+    kernel, *arguments = CALLS[name]
+    graph = build_task_graph(kernel.bind(*arguments).kernel)
+    assert parse_graph(print_graph(graph, locations=True)) == graph
 
 
 @pytest.mark.clang
