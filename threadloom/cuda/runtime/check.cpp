@@ -210,6 +210,16 @@ __attribute__((noinline)) void touch_one(const Block& block, const char* address
   touch_word(block, address, now, kind, shared);
 }
 
+// The shadow of a row of words that is next: rows lie apart, and processors do not see them coming.
+inline void fetch(const char* address, long long count) {
+  Shadow shadow = shadow_of(address);
+  const char* quick = (const char*)shadow.quick((uint32_t)(uintptr_t)address);
+  const char* cell = (const char*)shadow.cell((uint32_t)(uintptr_t)address);
+  count = std::min(count, 64ll);
+  for (long long i = 0; i < count * 8; i += 64) __builtin_prefetch(quick + i, 1);
+  for (long long i = 0; i < count * (long long)sizeof(Cell); i += 64) __builtin_prefetch(cell + i, 1);
+}
+
 // The same of words that lie side by side in one shadow; kind: Read or Write. What `settle` does is written out for speed.
 template <int kind, bool shared>
 void touch_words(const Block& block, const char* address, long long count, Moment now, long long threads, const Object* object) {
@@ -462,6 +472,7 @@ void __loom_check_threads(void* which, Site* site, unsigned long long position, 
       char* address = (char*)(first + z * bytes_z + y * bytes_y);
       Moment now = common | (Moment)(thread + z * thread_z + y * thread_y) << thread_shift;
       bool dense = bytes_x == 4 && site->bytes == 4 && !((uintptr_t)address & 3) && (uintptr_t)address >> 32 == (uintptr_t)(address + length) >> 32;
+      if (dense && !shared && y + 1 < ny) fetch(address + bytes_y, nx);
       if (dense) words(block, address, nx, now, thread_x, shared);
       else touch_row(block, address, nx, bytes_x, now, thread_x, *site, shared);
     }
