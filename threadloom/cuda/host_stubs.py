@@ -25,6 +25,7 @@ from threadloom.par.result_types import size_bytes, struct_layout
 STUB_MARK = "__device_stub__"
 _ARRAY = "kernel_args"  # clang's name of the array for cudaLaunchKernel
 _STUB = re.compile(rf'^define [^\n]*@("?[-\w$.]*{STUB_MARK}[-\w$.]*"?)\(', re.MULTILINE)
+_LENGTH = re.compile(r"L?(\d+)")  # of a part of a mangled name; L: `static`
 _NOTE = re.compile(r'ptr @("[^"]*"|[-\w$.]+), ptr @([-\w$.]+), ptr @[-\w$.]+, i32 \d+, ptr @([-\w$.]+)')
 
 
@@ -50,10 +51,13 @@ class Stub:
 
 
 def kernel_name(stub: str) -> str:
-    """`_Z16__device_stub__kPf` -> `_Z1kPf`"""
-    if match := re.search(rf"(\d+){STUB_MARK}", stub):
-        length = int(match[1]) - len(STUB_MARK)
-        return stub[: match.start()] + str(length) + stub[match.end() :]
+    """`_Z16__device_stub__kPf` -> `_Z1kPf`. Namespaces are stepped over: the name of one may end with a digit."""
+    place = 3 if stub.startswith("_ZN") else 2
+    while length := _LENGTH.match(stub, place):
+        if stub.startswith(STUB_MARK, length.end()):
+            own = int(length[1]) - len(STUB_MARK)
+            return f"{stub[: length.start(1)]}{own}{stub[length.end() + len(STUB_MARK) :]}"
+        place = length.end() + int(length[1])
     return stub.replace(STUB_MARK, "", 1)
 
 

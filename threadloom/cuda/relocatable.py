@@ -73,7 +73,12 @@ def _with_instances(device_ir: str) -> str:
 
 def _is_static(name: str) -> bool:
     """clang makes every shadow internal; the mangled name tells `static` and function-local variables."""
-    return name.startswith(("_ZL", "_ZZ", "_ZN12_GLOBAL__N_1"))
+    if name.startswith(("_ZL", "_ZZ")) or "12_GLOBAL__N_1" in name:
+        return True
+    rest = name.removeprefix("_ZN")  # `static` in a namespace: _ZN2nsL1vE
+    while rest != name and (length := re.match(r"\d+", rest)):
+        rest = rest[length.end() + int(length[0]) :]
+    return rest != name and rest.startswith("L")
 
 
 def _renamed(text: str, names: set[str], suffix: str) -> str:

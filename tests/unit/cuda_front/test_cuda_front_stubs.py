@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from threadloom.cuda import front
+from threadloom.cuda import front, relocatable
 from threadloom.cuda.host_stubs import ParamSource, find_stubs, kernel_name
 from threadloom.par.ops import I8, I64, PTR, Float, Vector
 
@@ -39,3 +39,14 @@ def test_names() -> None:
     assert kernel_name("_Z18__device_stub__addPf") == "_Z3addPf"
     assert kernel_name("__device_stub__plain") == "plain"
     assert kernel_name("_ZN2ns16__device_stub__kEv") == "_ZN2ns1kEv"
+    assert kernel_name("_ZN2v218__device_stub__x4yEPi") == "_ZN2v23x4yEPi"
+    assert kernel_name("_ZN12_GLOBAL__N_120__device_stub__plainEPi") == "_ZN12_GLOBAL__N_15plainEPi"
+    assert kernel_name("_ZN1aL17__device_stub__k2IiEEvPT_") == "_ZN1aL2k2IiEEvPT_"
+
+
+def test_variables_of_one_file_are_told_by_their_names() -> None:
+    """Two files may each have such a variable of the same name, also in namespaces."""
+    for name in ("_ZL1v", "_ZZ4mainE1v", "_ZN12_GLOBAL__N_11vE", "_ZN2nsL1vE", "_ZN2ns5inner12_GLOBAL__N_11vE"):
+        assert relocatable._is_static(name), name
+    for name in ("counter", "_ZN2ns1vE", "_ZN4Last1LE", "_Z8per_typeIiE"):
+        assert not relocatable._is_static(name), name
