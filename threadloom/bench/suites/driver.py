@@ -107,7 +107,8 @@ def try_program(program: Program, checkout: Path, scratch: Path, budget: Budget 
 
 _NOT_OPENED = re.compile(
     r"(?i)(?:fail(?:ed)? to|can ?not|can't|could not|unable to|error) (?:open|load|read|find)|(?:not|be) opened"
-    r"|no such file|file \S+ does not exist|not find a sub-directory|need to set environment variable"
+    r"|no such file|file \S+ does not exist|not find a sub-directory|input [^\n]*not found"
+    r"|need to set environment variable"
 )
 
 
