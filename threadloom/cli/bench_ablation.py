@@ -275,7 +275,8 @@ def draw(record: dict, prefix: str) -> None:
         series = {}
         for pair, one in record["scaling"].items():
             times = {int(n): median(t) for n, t in one["kernel_s"].items()}
-            series[pair] = [(n, times[1] / t) for n, t in sorted(times.items())]
+            if 1 in times:  # where time ran out before
+                series[pair] = [(n, times[1] / t) for n, t in sorted(times.items())]
         Path(f"{prefix}-scaling.svg").write_text(plot.lines("Speed of kernels over workers", series, name))
     rows = [
         (f"{case}: {what} / ours", t / one["seconds"][mcuda.OURS])

@@ -257,3 +257,12 @@ def test_a_build_with_other_results_is_not_timed(monkeypatch: pytest.MonkeyPatch
     assert "other results" in found.variants["without a"].cause  # digest b
     assert found.worth_last("a") is None
     assert found.variants[NONE].cause == "" and found.variants[NONE].kernel_s[-1] == 1.5
+
+
+def test_a_plot_of_what_time_was_left_for(tmp_path: Path) -> None:
+    times = {"nw": {"kernel_s": {"1": [2.0], "16": [0.5]}}, "lud": {"kernel_s": {"16": [0.5]}}}
+    machine = {"name": "some", "physical_cores": 16}
+    bench_ablation.draw({"machine": machine, "worth": {}, "mcuda": {}, "scaling": times}, str(tmp_path / "x"))
+    text = (tmp_path / "x-scaling.svg").read_text()
+    assert "nw" in text
+    assert "lud" not in text  # there is nothing to compare it with
