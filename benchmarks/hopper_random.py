@@ -182,18 +182,19 @@ def run(seeds: list[int], most: int, seconds: float, processes: int) -> Found:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--count", type=int, help="new ones (default: 1000, none with --seeds)")
     parser.add_argument("--most", type=int, default=0, help="end when so many have run (default: all)")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 2**31)
-    parser.add_argument("--seeds", default="", help="run these alone")
+    parser.add_argument("--seeds", default="", help="run these first")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json")
     args = parser.parse_args()
     rng = random.Random(args.seed)
     families = ((0, WIDE), (WIDE, 2**31), (BROAD, 2**31), (LOOPS, 2**31))
-    seeds = [first + rng.randrange(count) for first, count in rng.choices(families, k=args.count)]
-    seeds = [int(s) for s in args.seeds.split(",")] if args.seeds else seeds
+    seeds = [int(s) for s in args.seeds.split(",") if s]
+    new = args.count if args.count is not None else 0 if seeds else 1000
+    seeds += [first + rng.randrange(count) for first, count in rng.choices(families, k=new)]
     print("seed", args.seed)
     began = time.monotonic()
     found = run(seeds, args.most, args.seconds, args.processes)
@@ -212,7 +213,9 @@ def main() -> None:
                       crossed={" x ".join(pair): len(ops) for pair, ops in found.crossed.items()})  # fmt: skip
         Path(args.json).write_text(json.dumps(record, indent=1))
     sys.stdout.flush()
-    os._exit(1 if found.failures else 0)  # workers may still be compiling
+    for child in multiprocessing.active_children():
+        child.kill()  # it may still be compiling, and would hold our output open for whoever reads it
+    os._exit(1 if found.failures else 0)
 
 
 if __name__ == "__main__":
