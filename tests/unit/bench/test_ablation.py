@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
+import sys
 import time
 from contextlib import chdir
 from pathlib import Path
@@ -161,6 +163,38 @@ def test_builds_go_on_where_time_ran_out(tmp_path: Path) -> None:
     assert build(600)[1] == [] and lost.exists()
     assert ablation_times.time_all([again], tmp_path / "s", 2, 1, time.monotonic() + 60, lambda: None) == []
     assert [len(one.kernel_s) for one in ablation.distinct(again)] == [2, 2]
+
+
+_TIMES_ONE = """
+from threadloom.bench.suites.process import Limits, run
+run(["sh", "-c", "echo $$ > inner; exec sleep 100"], Path.cwd(), Limits(cpu_s=20))
+"""
+_BUILDS_ONE = """
+from threadloom.bench.suites import ablation, ablation_builds, rodinia_pairs
+def read(folder, pair):
+    Path("inner").write_text(str(os.getpid()))
+    time.sleep(100)
+ablation.copied = lambda *_: Path.cwd()
+ablation_builds._read = read
+ablation_builds.build_all(rodinia_pairs.PAIRS[:1], Path.cwd(), Path.cwd(), (), 2, time.monotonic() + 90)
+"""
+
+
+@pytest.mark.parametrize("script", [_TIMES_ONE, _BUILDS_ONE], ids=["times", "builds"])
+def test_a_killed_ablation_leaves_nothing_behind(script: str, tmp_path: Path) -> None:
+    head = "import os, time\nfrom pathlib import Path\n"
+    killed = subprocess.Popen([sys.executable, "-c", head + script], cwd=tmp_path)
+    inner = tmp_path / "inner"
+    for _ in range(600):
+        if inner.exists() and inner.read_text().strip():
+            break
+        time.sleep(0.05)
+    killed.kill()
+    killed.wait()
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.kill(int(inner.read_text()), 0)
+            time.sleep(0.05)
 
 
 def test_times_of_an_earlier_call_count() -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from threadloom.bench.suites import ablation
 from threadloom.bench.suites.ablation import ALL, Ablation, Sources, Variant, switches
 from threadloom.bench.suites.driver import version
+from threadloom.bench.suites.process import die_with_parent
 from threadloom.bench.suites.rodinia_pairs import Pair
 from threadloom.errors import ThreadloomError
 from threadloom.whole_file import write_whole
@@ -76,7 +77,7 @@ def build_all(pairs: Sequence[Pair], checkout: Path, scratch: Path, passes: tupl
               until: float) -> tuple[list[Ablation], list[str]]:  # fmt: skip
     """Build by `jobs` processes until that time.monotonic(); the variants that are there, and what was not reached."""
     programs = [Program(pair, ablation.copied(pair, checkout, scratch).resolve(), passes) for pair in pairs]
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), initializer=die_with_parent) as pool:
         work = _Work(pool, until)
         for program in programs:
             program.load()

@@ -99,9 +99,14 @@ def run(command: list[str], cwd: Path, limits: Limits, environment: dict[str, st
     return Outcome(child.returncode, seconds, cpu_s, _tail(log), stopped)
 
 
+def die_with_parent() -> None:
+    """In a child: be killed when the thread that started it ends, however that comes about."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _bound(limits: Limits) -> None:
     """In the child: die with our parent, no core files, and a last bound on CPU time should the parent be killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     bound = int(limits.cpu_s) + 5
     resource.setrlimit(resource.RLIMIT_CPU, (bound, bound))
