@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import linecache
 import math
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,28 @@ BODIES = [
     ("stored-axes", "for j in tl.stream('N'):\n    out[m, n] = x[m, j]", "out[m, n]", "no place for j"),
     ("store-overwrites", "for j in tl.stream('N'):\n    out[m, n] = s", "out[m, n]", "not indexed by j"),
     ("store-overwrites", "out[m, 0] = s", "out[m, 0]", "not indexed by n"),
+    ("tile-dependent", "out[m, n] = x[m, n] - tl.max(x[m, n], n)", "tl.max(x[m, n], n)", "the size of the tiles of n"),
+    ("tile-dependent", "out[m, n] = tl.cumsum(x[m, n], n)", "tl.cumsum(x[m, n], n)", "the size of the tiles of n"),
+    (
+        "tile-dependent",
+        "out[m, n] = tl.sum(tl.dot(x[m, n], sq[tl.index(n), :]), 'Q')",
+        "tl.dot(x[m, n], sq[tl.index(n), :])",
+        "over=...",
+    ),
+    ("tile-dependent", "out[tl.argmax(x[m, n], m), n] = s", "tl.argmax(x[m, n], m)", "the size of the tiles of m"),
+    (
+        "tile-dependent",
+        "t = tl.zeros(m)\nu = tl.zeros(m)\nfor j in tl.stream('N'):\n    u = u + t\n    t = t + tl.sum(x[m, n], n)\n"
+        "out[m, n] = u",
+        "tl.sum(x[m, n], n)",
+        "stored to out",
+    ),
+    (
+        "tile-dependent",
+        "t = tl.zeros(m)\nif i[0] > 0:\n    t = tl.max(x[m, n], n)\nout[m, n] = t",
+        "tl.max(x[m, n], n)",
+        "stored to out",
+    ),
     ("carried-type", "a = 0.0\nfor j in tl.stream('N'):\n    a = a + x[m, j]\nout[m, n] = a", "a = a +", "tl.zeros"),
     ("carried-type", "a = tl.zeros(m)\nfor j in tl.stream('N'):\n    a = tl.cast(a, tl.f64) + 1", "a = tl.cast", "f64"),
     (
@@ -229,6 +252,22 @@ KERNELS = [
     ),
     ("undetermined", "@tl.kernel\ndef k(x: tl.Tensor['M', 'T']) -> tl.Tensor['M', 'T']: pass", "needs T"),
 ]
+
+
+# What may look at a tile of the grid: partial sums, conditions, bounds, and what the program puts together itself.
+OF_A_TILE = [
+    "tl.atomic_add(out[m, 0], tl.sum(x[m, n], n))",
+    "if tl.max(tl.max(x[m, n], n), m) > 0:\n    out[m, n] = x[m, n]",
+    "t = tl.zeros(m)\nfor j in tl.stream(tl.span('N', 0, tl.max(i[m], m))):\n    t += tl.sum(x[m, j], j)\n"
+    "out[m, n] = t",
+    "t = tl.zeros(m)\nfor j in tl.stream(tl.span('N', 0, n.start)):\n    t += tl.sum(x[m, j], j)\n"
+    "out[m, n] = t + tl.cumsum(x[m, n], n)",
+]
+
+
+@pytest.mark.parametrize("body", OF_A_TILE)
+def test_what_may_look_at_a_tile_of_the_grid(body: str):
+    kernel_from_text(HEAD + textwrap.indent(body, " " * 8)).tile()
 
 
 @pytest.mark.parametrize(("slug", "text", "message"), KERNELS)

@@ -119,7 +119,7 @@ def _axis(b: Builder, dim: object) -> AxisSpec:
 def _index(b: Builder, axis: object) -> Value:
     name = axis.axis() if isinstance(axis, Affine) else None
     if name is None:
-        axis_name(b, axis, "tl.index")
+        name = axis_name(b, axis, "tl.index")
     axes = () if b.axes[name].kind is AxisKind.EACH else (name,)
     result = b.temporary(axes, i64)
     b.emit(Index(result, name, b.loc))

@@ -41,6 +41,7 @@ from threadloom.tile.ops import (
     Yield,
 )
 from threadloom.tile.promote import accumulate_dtype
+from threadloom.tile.tile_dependence import check_tile_dependence
 from threadloom.tile.uses import operands, regions, results, subscript_axes, walk
 
 INVALID_TILE = slug("invalid-tile-ir", "a tile kernel's text (or our own rewriting of it) breaks a rule of the level")
@@ -76,6 +77,7 @@ def verify(kernel: Kernel) -> None:
         what = first.what if len(broken) == 1 else "".join(f"\n    - {b.what}" for b in broken)
         raise CompileError(INVALID_TILE, f"kernel {kernel.name}: {what}", loc=first.loc)
     _check_stores(kernel)
+    check_tile_dependence(kernel)
 
 
 def _broken_rules(kernel: Kernel) -> Iterator[Broken]:
