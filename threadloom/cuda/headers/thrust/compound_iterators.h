@@ -1,19 +1,6 @@
 /* Iterators made of iterators. */
 #pragma once
 namespace thrust {
-#define LOOM_ITERATOR(self)                                                                       \
-  typedef std::ptrdiff_t difference_type;                                                         \
-  typedef std::random_access_iterator_tag iterator_category;                                      \
-  __host__ __device__ self& operator++() { return *this += 1; }                                   \
-  __host__ __device__ self& operator--() { return *this += -1; }                                  \
-  __host__ __device__ self operator++(int) { self old = *this; *this += 1; return old; }          \
-  __host__ __device__ self& operator-=(difference_type n) { return *this += -n; }                 \
-  __host__ __device__ self operator+(difference_type n) const { self r = *this; return r += n; }  \
-  __host__ __device__ self operator-(difference_type n) const { self r = *this; return r += -n; } \
-  __host__ __device__ reference operator[](difference_type n) const { return *(*this + n); }      \
-  __host__ __device__ bool operator!=(const self& o) const { return !(*this == o); }              \
-  __host__ __device__ bool operator<(const self& o) const { return *this - o < 0; }
-
 /* The elements of `it`, each changed by f when it is read. A lambda as f cannot be assigned, so it is made again. */
 template <class F, class It> class transform_iterator {
   It it_;

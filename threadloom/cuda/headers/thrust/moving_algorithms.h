@@ -1,250 +1,254 @@
-/* Scans, and algorithms that move, remove or sort elements: once per place, as in algorithms.h. */
+/* Scans, and algorithms that gather, scatter, remove, replace, reverse and sort elements. */
 #pragma once
 namespace thrust {
-template <class In, class Out> Out __loom_inclusive_scan(const host_tag&, In first, In last, Out out) { if (first != last) { __loom_value<In> sum = *first; *out = sum; for (++first, ++out; first != last; ++first, ++out) *out = sum = sum + *first; } return out; }
-template <class In, class Out> Out __loom_inclusive_scan(const device_tag& where, In first, In last, Out out) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { if (first != last) { __loom_value<In> sum = *first; *out = sum; for (++first, ++out; first != last; ++first, ++out) *out = sum = sum + *first; } *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Out, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out inclusive_scan(const Policy& policy, In first, In last, Out out) { return __loom_inclusive_scan(policy, first, last, out); }
-template <class In, class Out> Out inclusive_scan(In first, In last, Out out) { return __loom_inclusive_scan(__loom_where<In, Out>(), first, last, out); }
-
-template <class In, class Out, class F> Out __loom_inclusive_scan(const host_tag&, In first, In last, Out out, F f) { if (first != last) { __loom_value<In> sum = *first; *out = sum; for (++first, ++out; first != last; ++first, ++out) *out = sum = f(sum, *first); } return out; }
-template <class In, class Out, class F> Out __loom_inclusive_scan(const device_tag& where, In first, In last, Out out, F f) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { if (first != last) { __loom_value<In> sum = *first; *out = sum; for (++first, ++out; first != last; ++first, ++out) *out = sum = f(sum, *first); } *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Out, class F, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out inclusive_scan(const Policy& policy, In first, In last, Out out, F f) { return __loom_inclusive_scan(policy, first, last, out, f); }
-template <class In, class Out, class F> Out inclusive_scan(In first, In last, Out out, F f) { return __loom_inclusive_scan(__loom_where<In, Out>(), first, last, out, f); }
-
-template <class In, class Out> Out __loom_exclusive_scan(const host_tag&, In first, In last, Out out) { __loom_value<In> sum = 0; for (; first != last; ++first, ++out) { __loom_value<In> v = *first; *out = sum; sum = sum + v; } return out; }
-template <class In, class Out> Out __loom_exclusive_scan(const device_tag& where, In first, In last, Out out) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { __loom_value<In> sum = 0; for (; first != last; ++first, ++out) { __loom_value<In> v = *first; *out = sum; sum = sum + v; } *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Out, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out exclusive_scan(const Policy& policy, In first, In last, Out out) { return __loom_exclusive_scan(policy, first, last, out); }
-template <class In, class Out> Out exclusive_scan(In first, In last, Out out) { return __loom_exclusive_scan(__loom_where<In, Out>(), first, last, out); }
-
-template <class In, class Out, class T> Out __loom_exclusive_scan(const host_tag&, In first, In last, Out out, T sum) { for (; first != last; ++first, ++out) { T v = *first; *out = sum; sum = sum + v; } return out; }
-template <class In, class Out, class T> Out __loom_exclusive_scan(const device_tag& where, In first, In last, Out out, T sum) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first, ++out) { T v = *first; *out = sum; sum = sum + v; } *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Out, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out exclusive_scan(const Policy& policy, In first, In last, Out out, T sum) { return __loom_exclusive_scan(policy, first, last, out, sum); }
-template <class In, class Out, class T> Out exclusive_scan(In first, In last, Out out, T sum) { return __loom_exclusive_scan(__loom_where<In, Out>(), first, last, out, sum); }
-
-template <class In, class Out, class T, class F> Out __loom_exclusive_scan(const host_tag&, In first, In last, Out out, T sum, F f) { for (; first != last; ++first, ++out) { T v = *first; *out = sum; sum = f(sum, v); } return out; }
-template <class In, class Out, class T, class F> Out __loom_exclusive_scan(const device_tag& where, In first, In last, Out out, T sum, F f) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first, ++out) { T v = *first; *out = sum; sum = f(sum, v); } *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Out, class T, class F, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out exclusive_scan(const Policy& policy, In first, In last, Out out, T sum, F f) { return __loom_exclusive_scan(policy, first, last, out, sum, f); }
-template <class In, class Out, class T, class F> Out exclusive_scan(In first, In last, Out out, T sum, F f) { return __loom_exclusive_scan(__loom_where<In, Out>(), first, last, out, sum, f); }
-
-template <class In, class Out> Out __loom_adjacent_difference(const host_tag&, In first, In last, Out out) { if (first != last) { __loom_value<In> before = *first; *out = before; for (++first, ++out; first != last; ++first, ++out) { __loom_value<In> v = *first; *out = v - before; before = v; } } return out; }
-template <class In, class Out> Out __loom_adjacent_difference(const device_tag& where, In first, In last, Out out) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { if (first != last) { __loom_value<In> before = *first; *out = before; for (++first, ++out; first != last; ++first, ++out) { __loom_value<In> v = *first; *out = v - before; before = v; } } *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Out, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out adjacent_difference(const Policy& policy, In first, In last, Out out) { return __loom_adjacent_difference(policy, first, last, out); }
-template <class In, class Out> Out adjacent_difference(In first, In last, Out out) { return __loom_adjacent_difference(__loom_where<In, Out>(), first, last, out); }
-
-template <class Map, class In, class Out> Out __loom_gather(const host_tag&, Map first, Map last, In in, Out out) { for (; first != last; ++first, ++out) *out = in[*first]; return out; }
-template <class Map, class In, class Out> Out __loom_gather(const device_tag& where, Map first, Map last, In in, Out out) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first, ++out) *out = in[*first]; *result = out; });
-  return memory.take();
-}
-template <class Policy, class Map, class In, class Out, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out gather(const Policy& policy, Map first, Map last, In in, Out out) { return __loom_gather(policy, first, last, in, out); }
-template <class Map, class In, class Out> Out gather(Map first, Map last, In in, Out out) { return __loom_gather(__loom_where<Map, In, Out>(), first, last, in, out); }
-
-template <class In, class Map, class Out> Out __loom_scatter(const host_tag&, In first, In last, Map map, Out out) { for (; first != last; ++first, ++map) out[*map] = *first; return out; }
-template <class In, class Map, class Out> Out __loom_scatter(const device_tag& where, In first, In last, Map map, Out out) {
-  __loom_result<Out> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first, ++map) out[*map] = *first; *result = out; });
-  return memory.take();
-}
-template <class Policy, class In, class Map, class Out, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> Out scatter(const Policy& policy, In first, In last, Map map, Out out) { return __loom_scatter(policy, first, last, map, out); }
-template <class In, class Map, class Out> Out scatter(In first, In last, Map map, Out out) { return __loom_scatter(__loom_where<In, Map, Out>(), first, last, map, out); }
-
-template <class It, class P> It __loom_remove_if(const host_tag&, It first, It last, P p) { It out = first; for (; first != last; ++first) if (!p(*first)) *out = *first, ++out; return out; }
-template <class It, class P> It __loom_remove_if(const device_tag& where, It first, It last, P p) {
-  __loom_result<It> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { It out = first; for (; first != last; ++first) if (!p(*first)) *out = *first, ++out; *result = out; });
-  return memory.take();
-}
-template <class Policy, class It, class P, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It remove_if(const Policy& policy, It first, It last, P p) { return __loom_remove_if(policy, first, last, p); }
-template <class It, class P> It remove_if(It first, It last, P p) { return __loom_remove_if(__loom_where<It>(), first, last, p); }
-
-template <class It, class T> It __loom_remove(const host_tag&, It first, It last, T value) { It out = first; for (; first != last; ++first) if (!(*first == value)) *out = *first, ++out; return out; }
-template <class It, class T> It __loom_remove(const device_tag& where, It first, It last, T value) {
-  __loom_result<It> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { It out = first; for (; first != last; ++first) if (!(*first == value)) *out = *first, ++out; *result = out; });
-  return memory.take();
-}
-template <class Policy, class It, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It remove(const Policy& policy, It first, It last, T value) { return __loom_remove(policy, first, last, value); }
-template <class It, class T> It remove(It first, It last, T value) { return __loom_remove(__loom_where<It>(), first, last, value); }
-
-template <class It> It __loom_unique(const host_tag&, It first, It last) { if (first != last) { It out = first; for (++first; first != last; ++first) if (!(*out == *first)) ++out, *out = *first; ++out; return out; } else return first; }
-template <class It> It __loom_unique(const device_tag& where, It first, It last) {
-  __loom_result<It> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { if (first != last) { It out = first; for (++first; first != last; ++first) if (!(*out == *first)) ++out, *out = *first; ++out; *result = out; } else *result = first; });
-  return memory.take();
-}
-template <class Policy, class It, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It unique(const Policy& policy, It first, It last) { return __loom_unique(policy, first, last); }
-template <class It> It unique(It first, It last) { return __loom_unique(__loom_where<It>(), first, last); }
-
-template <class It, class T> It __loom_replace(const host_tag&, It first, It last, T before, T after) { for (; first != last; ++first) if (*first == before) *first = after; return first; }
-template <class It, class T> It __loom_replace(const device_tag& where, It first, It last, T before, T after) {
-  __loom_result<It> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first) if (*first == before) *first = after; *result = first; });
-  return memory.take();
-}
-template <class Policy, class It, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It replace(const Policy& policy, It first, It last, T before, T after) { return __loom_replace(policy, first, last, before, after); }
-template <class It, class T> It replace(It first, It last, T before, T after) { return __loom_replace(__loom_where<It>(), first, last, before, after); }
-
-template <class It, class P, class T> It __loom_replace_if(const host_tag&, It first, It last, P p, T after) { for (; first != last; ++first) if (p(*first)) *first = after; return first; }
-template <class It, class P, class T> It __loom_replace_if(const device_tag& where, It first, It last, P p, T after) {
-  __loom_result<It> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first) if (p(*first)) *first = after; *result = first; });
-  return memory.take();
-}
-template <class Policy, class It, class P, class T, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It replace_if(const Policy& policy, It first, It last, P p, T after) { return __loom_replace_if(policy, first, last, p, after); }
-template <class It, class P, class T> It replace_if(It first, It last, P p, T after) { return __loom_replace_if(__loom_where<It>(), first, last, p, after); }
-
-template <class It> It __loom_reverse(const host_tag&, It first, It last) { for (long i = 0, j = last - first - 1; i < j; ++i, --j) { auto v = first[i]; first[i] = first[j]; first[j] = v; } return first; }
-template <class It> It __loom_reverse(const device_tag& where, It first, It last) {
-  __loom_result<It> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (long i = 0, j = last - first - 1; i < j; ++i, --j) { auto v = first[i]; first[i] = first[j]; first[j] = v; } *result = first; });
-  return memory.take();
-}
-template <class Policy, class It, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It reverse(const Policy& policy, It first, It last) { return __loom_reverse(policy, first, last); }
-template <class It> It reverse(It first, It last) { return __loom_reverse(__loom_where<It>(), first, last); }
-
-template <class It, class It2> It2 __loom_swap_ranges(const host_tag&, It first, It last, It2 second) { for (; first != last; ++first, ++second) { auto v = *first; *first = *second; *second = v; } return second; }
-template <class It, class It2> It2 __loom_swap_ranges(const device_tag& where, It first, It last, It2 second) {
-  __loom_result<It2> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { for (; first != last; ++first, ++second) { auto v = *first; *first = *second; *second = v; } *result = second; });
-  return memory.take();
-}
-template <class Policy, class It, class It2, std::enable_if_t<__loom_is_policy<Policy>, int> = 0> It2 swap_ranges(const Policy& policy, It first, It last, It2 second) { return __loom_swap_ranges(policy, first, last, second); }
-template <class It, class It2> It2 swap_ranges(It first, It last, It2 second) { return __loom_swap_ranges(__loom_where<It, It2>(), first, last, second); }
-
-/* Runs of equal keys: one key and one sum each. Outputs are only written, for iterators that keep nothing. */
-template <class K, class V, class KO, class VO, class Equal, class Op>
-__host__ __device__ pair<KO, VO> __loom_reduce_runs(K first, K last, V values, KO keys, VO sums, Equal equal, Op op) {
-  while (first != last) {
-    K run = first;
-    typename std::iterator_traits<V>::value_type sum = *values;
-    for (++first, ++values; first != last && equal(*run, *first); ++first, ++values) sum = op(sum, *values);
-    *keys = *run;
-    *sums = sum;
-    ++keys, ++sums;
+/* ---- scans and differences */
+struct __loom_body_inclusive_scan {
+  template <class In, class Out, class Op = plus<>> LOOM_BODY Out run(In first, In last, Out out, Op op = Op()) {
+    if (first == last) return out;
+    __loom_value<In> sum = *first;
+    for (*out = sum, ++first, ++out; first != last; ++first, ++out) *out = sum = op(sum, *first);
+    return out;
   }
-  return pair<KO, VO>(keys, sums);
-}
-template <class K, class V, class KO, class VO, class Equal, class Op>
-pair<KO, VO> __loom_reduce_by_key(const host_tag&, K first, K last, V values, KO keys, VO sums, Equal equal, Op op) { return __loom_reduce_runs(first, last, values, keys, sums, equal, op); }
-template <class K, class V, class KO, class VO, class Equal, class Op>
-pair<KO, VO> __loom_reduce_by_key(const device_tag& where, K first, K last, V values, KO keys, VO sums, Equal equal, Op op) {
-  __loom_result<pair<KO, VO>> memory;
-  auto* result = memory.p;
-  __loom_run(where, [=] __device__() mutable { auto ends = __loom_reduce_runs(first, last, values, keys, sums, equal, op); result->first = ends.first, result->second = ends.second; });
-  return memory.take();
-}
-template <class Policy, class K, class V, class KO, class VO, class Equal = equal_to<void>, class Op = plus<void>, std::enable_if_t<__loom_is_policy<Policy>, int> = 0>
-pair<KO, VO> reduce_by_key(const Policy& policy, K first, K last, V values, KO keys, VO sums, Equal equal = Equal(), Op op = Op()) { return __loom_reduce_by_key(policy, first, last, values, keys, sums, equal, op); }
-template <class K, class V, class KO, class VO, class Equal = equal_to<void>, class Op = plus<void>, std::enable_if_t<!__loom_is_policy<K>, int> = 0>
-pair<KO, VO> reduce_by_key(K first, K last, V values, KO keys, VO sums, Equal equal = Equal(), Op op = Op()) { return __loom_reduce_by_key(__loom_where<K, V, KO, VO>(), first, last, values, keys, sums, equal, op); }
+  template <class In, class Out, class T, class Op> LOOM_BODY Out run(In first, In last, Out out, T sum, Op op) {
+    for (; first != last; ++first, ++out) *out = sum = op(sum, *first);
+    return out;
+  }
+};
+LOOM_ALGORITHM(inclusive_scan)
+struct __loom_body_exclusive_scan {
+  template <class In, class Out> LOOM_BODY Out run(In first, In last, Out out) { return run(first, last, out, __loom_value<In>()); }
+  template <class In, class Out, class T, class Op = plus<>> LOOM_BODY Out run(In first, In last, Out out, T sum, Op op = Op()) {
+    for (; first != last; ++first, ++out) {
+      __loom_value<In> own = *first;
+      *out = sum;
+      sum = op(sum, own);
+    }
+    return out;
+  }
+};
+LOOM_ALGORITHM(exclusive_scan)
+struct __loom_body_transform_inclusive_scan {
+  template <class In, class Out, class F, class Op> LOOM_BODY Out run(In first, In last, Out out, F f, Op op) {
+    if (first == last) return out;
+    auto sum = f(*first);
+    for (*out = sum, ++first, ++out; first != last; ++first, ++out) *out = sum = op(sum, f(*first));
+    return out;
+  }
+  template <class In, class Out, class F, class T, class Op> LOOM_BODY Out run(In first, In last, Out out, F f, T sum, Op op) {
+    for (; first != last; ++first, ++out) *out = sum = op(sum, f(*first));
+    return out;
+  }
+};
+LOOM_ALGORITHM(transform_inclusive_scan)
+struct __loom_body_transform_exclusive_scan {
+  template <class In, class Out, class F, class T, class Op> LOOM_BODY Out run(In first, In last, Out out, F f, T sum, Op op) {
+    for (; first != last; ++first, ++out) {
+      auto own = f(*first);
+      *out = sum;
+      sum = op(sum, own);
+    }
+    return out;
+  }
+};
+LOOM_ALGORITHM(transform_exclusive_scan)
+struct __loom_body_adjacent_difference {
+  template <class In, class Out, class Op = minus<>> LOOM_BODY Out run(In first, In last, Out out, Op op = Op()) {
+    if (first == last) return out;
+    __loom_value<In> before = *first;
+    for (*out = before, ++first, ++out; first != last; ++first, ++out) {
+      __loom_value<In> own = *first;
+      *out = op(own, before);
+      before = own;
+    }
+    return out;
+  }
+};
+LOOM_ALGORITHM(adjacent_difference)
 
-/* ---- sorting: a stable merge sort of positions */
-template <class K, class L> __host__ __device__ void __loom_sort_positions(K first, long n, long* order, long* spare, L less) {
-  for (long i = 0; i < n; ++i) order[i] = i;
+/* ---- by index */
+struct __loom_body_gather {
+  template <class Map, class In, class Out> LOOM_BODY Out run(Map map, Map last, In in, Out out) {
+    for (; map != last; ++map, ++out) *out = in[*map];
+    return out;
+  }
+};
+LOOM_ALGORITHM(gather)
+struct __loom_body_gather_if {
+  template <class Map, class S, class In, class Out, class P = identity<>> LOOM_BODY Out run(Map map, Map last, S stencil, In in, Out out, P wanted = P()) {
+    for (; map != last; ++map, ++stencil, ++out) if (wanted(*stencil)) *out = in[*map];
+    return out;
+  }
+};
+LOOM_ALGORITHM(gather_if)
+struct __loom_body_scatter {
+  template <class In, class Map, class Out> LOOM_BODY void run(In first, In last, Map map, Out out) {
+    for (; first != last; ++first, ++map) out[*map] = *first;
+  }
+};
+LOOM_ALGORITHM(scatter)
+struct __loom_body_scatter_if {
+  template <class In, class Map, class S, class Out, class P = identity<>> LOOM_BODY void run(In first, In last, Map map, S stencil, Out out, P wanted = P()) {
+    for (; first != last; ++first, ++map, ++stencil) if (wanted(*stencil)) out[*map] = *first;
+  }
+};
+LOOM_ALGORITHM(scatter_if)
+
+/* ---- removing */
+struct __loom_body_remove_copy_if {
+  template <class In, class Out, class P> LOOM_BODY Out run(In first, In last, Out out, P unwanted) { return run(first, last, first, out, unwanted); }
+  template <class In, class S, class Out, class P> LOOM_BODY Out run(In first, In last, S stencil, Out out, P unwanted) {
+    for (; first != last; ++first, ++stencil) if (!unwanted(*stencil)) *out = *first, ++out;
+    return out;
+  }
+};
+LOOM_ALGORITHM(remove_copy_if)
+struct __loom_body_remove_if {
+  template <class It, class P> LOOM_BODY It run(It first, It last, P unwanted) { return __loom_body_remove_copy_if::run(first, last, first, unwanted); }
+  template <class It, class S, class P> LOOM_BODY It run(It first, It last, S stencil, P unwanted) { return __loom_body_remove_copy_if::run(first, last, stencil, first, unwanted); }
+};
+LOOM_ALGORITHM(remove_if)
+struct __loom_body_remove_copy {
+  template <class In, class Out, class T> LOOM_BODY Out run(In first, In last, Out out, T value) {
+    for (; first != last; ++first) if (!(*first == value)) *out = *first, ++out;
+    return out;
+  }
+};
+LOOM_ALGORITHM(remove_copy)
+struct __loom_body_remove {
+  template <class It, class T> LOOM_BODY It run(It first, It last, T value) { return __loom_body_remove_copy::run(first, last, first, value); }
+};
+LOOM_ALGORITHM(remove)
+/* Each element is compared with the one before it, as in Thrust, not with the first of its run. */
+struct __loom_body_unique_copy {
+  template <class In, class Out, class E = equal_to<>> LOOM_BODY Out run(In first, In last, Out out, E same = E()) {
+    if (first == last) return out;
+    __loom_value<In> before = *first;
+    for (*out = before, ++first, ++out; first != last; ++first) {
+      __loom_value<In> own = *first;
+      if (!same(before, own)) *out = own, ++out;
+      before = own;
+    }
+    return out;
+  }
+};
+LOOM_ALGORITHM(unique_copy)
+struct __loom_body_unique {
+  template <class It, class E = equal_to<>> LOOM_BODY It run(It first, It last, E same = E()) { return __loom_body_unique_copy::run(first, last, first, same); }
+};
+LOOM_ALGORITHM(unique)
+struct __loom_body_unique_count {
+  template <class It, class E = equal_to<>> LOOM_BODY std::ptrdiff_t run(It first, It last, E same = E()) {
+    return __loom_body_unique_copy::run(first, last, discard_iterator(), same) - discard_iterator();
+  }
+};
+LOOM_ALGORITHM(unique_count)
+
+/* ---- replacing, swapping, reversing */
+struct __loom_body_replace {
+  template <class It, class T> LOOM_BODY void run(It first, It last, T before, T after) {
+    for (; first != last; ++first) if (*first == before) *first = after;
+  }
+};
+LOOM_ALGORITHM(replace)
+struct __loom_body_replace_if {
+  template <class It, class P, class T> LOOM_BODY void run(It first, It last, P old, T value) { run(first, last, first, old, value); }
+  template <class It, class S, class P, class T> LOOM_BODY void run(It first, It last, S stencil, P old, T value) {
+    for (; first != last; ++first, ++stencil) if (old(*stencil)) *first = value;
+  }
+};
+LOOM_ALGORITHM(replace_if)
+struct __loom_body_replace_copy {
+  template <class In, class Out, class T> LOOM_BODY Out run(In first, In last, Out out, T before, T after) {
+    for (; first != last; ++first, ++out) if (*first == before) *out = after; else *out = *first;
+    return out;
+  }
+};
+LOOM_ALGORITHM(replace_copy)
+struct __loom_body_replace_copy_if {
+  template <class In, class Out, class P, class T> LOOM_BODY Out run(In first, In last, Out out, P old, T value) { return run(first, last, first, out, old, value); }
+  template <class In, class S, class Out, class P, class T> LOOM_BODY Out run(In first, In last, S stencil, Out out, P old, T value) {
+    for (; first != last; ++first, ++stencil, ++out) if (old(*stencil)) *out = value; else *out = *first;
+    return out;
+  }
+};
+LOOM_ALGORITHM(replace_copy_if)
+struct __loom_body_swap_ranges {
+  template <class A, class B> LOOM_BODY B run(A first, A last, B second) {
+    for (; first != last; ++first, ++second) {
+      __loom_value<A> kept = *first;
+      *first = *second, *second = kept;
+    }
+    return second;
+  }
+};
+LOOM_ALGORITHM(swap_ranges)
+struct __loom_body_reverse {
+  template <class It> LOOM_BODY void run(It first, It last) {
+    for (std::ptrdiff_t i = 0, j = last - first - 1; i < j; ++i, --j) {
+      __loom_value<It> kept = first[i];
+      first[i] = first[j], first[j] = kept;
+    }
+  }
+};
+LOOM_ALGORITHM(reverse)
+struct __loom_body_reverse_copy {
+  template <class In, class Out> LOOM_BODY Out run(In first, In last, Out out) {
+    for (std::ptrdiff_t i = last - first; i-- > 0; ++out) *out = first[i];
+    return out;
+  }
+};
+LOOM_ALGORITHM(reverse_copy)
+
+/* ---- sorting: stable merges of positions or of the elements themselves */
+template <class T> struct __loom_buffer {
+  long n;
+  T* p;
+  __host__ __device__ explicit __loom_buffer(long n) : n(n), p((T*)malloc((size_t)(n + 1) * sizeof(T))) {}
+  template <class In> __host__ __device__ __loom_buffer(In first, long n) : __loom_buffer(n) { for (long i = 0; i < n; ++i, ++first) new ((void*)(p + i)) T(*first); }
+  __loom_buffer(const __loom_buffer&) = delete;
+  __host__ __device__ ~__loom_buffer() {
+    if constexpr (!std::is_trivially_destructible_v<T>) for (long i = 0; i < n; ++i) p[i].~T();
+    free(p);
+  }
+};
+/* `items` and `spare`, which has room for as many, change places after each pass; the one that is returned is sorted. */
+template <class T, class L> __host__ __device__ T* __loom_merge_sort(T* items, T* spare, long n, L less) {
   for (long width = 1; width < n; width *= 2) {
     for (long low = 0; low < n; low += 2 * width) {
       long middle = low + width < n ? low + width : n, high = low + 2 * width < n ? low + 2 * width : n, a = low, b = middle;
-      for (long k = low; k < high; ++k) spare[k] = a < middle && (b >= high || !less(first[order[b]], first[order[a]])) ? order[a++] : order[b++];
+      for (long k = low; k < high; ++k) {
+        if (a < middle && (b >= high || !less(items[b], items[a]))) spare[k] = items[a++];
+        else spare[k] = items[b++];
+      }
     }
-    for (long k = 0; k < n; ++k) order[k] = spare[k];
+    T* sorted = spare;
+    spare = items, items = sorted;
   }
+  return items;
 }
-template <class It> __host__ __device__ void __loom_permute(It first, long n, const long* order, __loom_value<It>* copy) {
-  for (long i = 0; i < n; ++i) copy[i] = first[order[i]];
-  for (long i = 0; i < n; ++i) first[i] = copy[i];
-}
-template <class T> T* __loom_scratch(long n) { T* p = nullptr; cudaMalloc(&p, (size_t)(n + 1) * sizeof(T)); return p; }
-template <class K, class L> void __loom_sort(const host_tag&, K first, K last, L less) {
-  if constexpr (std::is_reference<decltype(*first)>::value) {
-    std::stable_sort(first, last, less);
-  } else { /* of zipped iterators: the elements are tuples of references, which std cannot swap */
+struct __loom_body_stable_sort {
+  template <class It, class L = less<>> LOOM_BODY void run(It first, It last, L less = L()) {
     long n = last - first;
-    auto* order = new long[2 * n];
-    auto* copy = new __loom_value<K>[n];
-    __loom_sort_positions(first, n, order, order + n, less);
-    __loom_permute(first, n, order, copy);
-    delete[] order;
-    delete[] copy;
+    __loom_buffer<__loom_value<It>> items(first, n), spare(first, n);
+    __loom_value<It>* sorted = __loom_merge_sort(items.p, spare.p, n, less);
+    for (long i = 0; i < n; ++i, ++first) *first = sorted[i];
   }
-}
-template <class K, class L> void __loom_sort(const device_tag& where, K first, K last, L less) {
-  long n = last - first, *order = __loom_scratch<long>(2 * n), *spare = order + n;
-  auto* copy = __loom_scratch<__loom_value<K>>(n);
-  __loom_run(where, [=] __device__() mutable {
-    __loom_sort_positions(first, n, order, spare, less);
-    __loom_permute(first, n, order, copy);
-  });
-  cudaFree(order), cudaFree(copy);
-}
-template <class P, class K, class V, class L> void __loom_sort_by_key(const P& where, K first, K last, V values, L less) {
-  long n = last - first, *order = __loom_scratch<long>(2 * n), *spare = order + n;
-  auto* keys = __loom_scratch<__loom_value<K>>(n);
-  auto* copy = __loom_scratch<__loom_value<V>>(n);
-  if constexpr (std::is_base_of<device_tag, P>::value) {
-    __loom_run(where, [=] __device__() mutable {
-      __loom_sort_positions(first, n, order, spare, less);
-      __loom_permute(first, n, order, keys);
-      __loom_permute(values, n, order, copy);
-    });
-  } else {
-    __loom_sort_positions(first, n, order, spare, less);
-    __loom_permute(first, n, order, keys);
-    __loom_permute(values, n, order, copy);
+};
+LOOM_ALGORITHM(stable_sort)
+typedef __loom_body_stable_sort __loom_body_sort;
+LOOM_ALGORITHM(sort)
+struct __loom_body_stable_sort_by_key {
+  template <class K, class V, class L = less<>> LOOM_BODY void run(K first, K last, V values, L less = L()) {
+    long n = last - first;
+    __loom_buffer<__loom_value<K>> keys(first, n);
+    __loom_buffer<__loom_value<V>> copies(values, n);
+    __loom_buffer<long> order(n), spare(n);
+    for (long i = 0; i < n; ++i) order.p[i] = i;
+    const long* sorted = __loom_merge_sort(order.p, spare.p, n, [&](long a, long b) { return less(keys.p[a], keys.p[b]); });
+    for (long i = 0; i < n; ++i, ++first, ++values) *first = keys.p[sorted[i]], *values = copies.p[sorted[i]];
   }
-  cudaFree(order), cudaFree(keys), cudaFree(copy);
-}
-#define LOOM_SORT(name)                                                                                                            \
-  template <class P, class K, std::enable_if_t<__loom_is_policy<P>, int> = 0> void name(const P& p, K first, K last) { __loom_sort(p, first, last, less<>()); } \
-  template <class P, class K, class L, std::enable_if_t<__loom_is_policy<P>, int> = 0> void name(const P& p, K first, K last, L l) { __loom_sort(p, first, last, l); } \
-  template <class K> void name(K first, K last) { __loom_sort(__loom_where<K>(), first, last, less<>()); }                         \
-  template <class K, class L, std::enable_if_t<!__loom_is_policy<K>, int> = 0> void name(K first, K last, L l) { __loom_sort(__loom_where<K>(), first, last, l); } \
-  template <class P, class K, class V, std::enable_if_t<__loom_is_policy<P>, int> = 0> void name##_by_key(const P& p, K first, K last, V values) { __loom_sort_by_key(p, first, last, values, less<>()); } \
-  template <class P, class K, class V, class L, std::enable_if_t<__loom_is_policy<P>, int> = 0> void name##_by_key(const P& p, K first, K last, V values, L l) { __loom_sort_by_key(p, first, last, values, l); } \
-  template <class K, class V> void name##_by_key(K first, K last, V values) { __loom_sort_by_key(__loom_where<K, V>(), first, last, values, less<>()); } \
-  template <class K, class V, class L, std::enable_if_t<!__loom_is_policy<K>, int> = 0> void name##_by_key(K first, K last, V values, L l) { __loom_sort_by_key(__loom_where<K, V>(), first, last, values, l); }
-LOOM_SORT(sort)
-LOOM_SORT(stable_sort)
-#undef LOOM_SORT
-template <class It> auto distance(It first, It last) { return last - first; }
-template <class It, class N> void advance(It& it, N n) { it += n; }
+};
+LOOM_ALGORITHM(stable_sort_by_key)
+typedef __loom_body_stable_sort_by_key __loom_body_sort_by_key;
+LOOM_ALGORITHM(sort_by_key)
 }  // namespace thrust

@@ -1,28 +1,21 @@
-/* Algorithms about order, keys and parts: one body each, which host and device share. */
+/* Algorithms about runs of equal keys, parts and sorted ranges. */
 #pragma once
 namespace thrust {
-#define LOOM_BODY static __host__ __device__
-/* Runs `Body::run` where the policy says, with all arguments by value. */
-template <class Body, class Policy, class... A> auto __loom_apply(const Policy& where, A... arguments) {
-  typedef decltype(Body::run(arguments...)) R;
-  if constexpr (std::is_base_of<device_tag, Policy>::value) {
-    __loom_result<R> memory;
-    R* result = memory.p;
-    __loom_run(where, [=] __device__() mutable { new (result) R(Body::run(arguments...)); });
-    return memory.take();
-  } else {
-    return Body::run(arguments...);
+/* ---- runs of equal elements; outputs are only written, for iterators that keep nothing */
+struct __loom_body_reduce_by_key {
+  template <class K, class V, class KO, class VO, class E = equal_to<>, class Op = plus<>>
+  LOOM_BODY pair<KO, VO> run(K first, K last, V values, KO keys, VO sums, E same = E(), Op op = Op()) {
+    while (first != last) {
+      __loom_value<K> key = *first;
+      __loom_value<V> sum = *values;
+      for (++first, ++values; first != last && same(key, *first); ++first, ++values) sum = op(sum, *values);
+      *keys = key, *sums = sum;
+      ++keys, ++sums;
+    }
+    return pair<KO, VO>(keys, sums);
   }
-}
-#define LOOM_ALGORITHM(name)                                                                                              \
-  template <class P, class... A, std::enable_if_t<__loom_is_policy<P>, int> = 0> auto name(const P& where, A... arguments) { \
-    return __loom_apply<__loom_body_##name>(where, arguments...);                                                         \
-  }                                                                                                                       \
-  template <class First, class... A, std::enable_if_t<!__loom_is_policy<First>, int> = 0> auto name(First first, A... arguments) { \
-    return __loom_apply<__loom_body_##name>(__loom_where<First, A...>(), first, arguments...);                            \
-  }
-
-/* ---- runs of equal elements */
+};
+LOOM_ALGORITHM(reduce_by_key)
 struct __loom_body_unique_by_key_copy {
   template <class K, class V, class KO, class VO, class E = equal_to<>> LOOM_BODY pair<KO, VO> run(K first, K last, V values, KO keys, VO out, E same = E()) {
     while (first != last) {
@@ -46,14 +39,6 @@ struct __loom_body_unique_by_key {
   }
 };
 LOOM_ALGORITHM(unique_by_key)
-struct __loom_body_unique_copy {
-  template <class In, class Out, class E = equal_to<>> LOOM_BODY Out run(In first, In last, Out out, E same = E()) {
-    for (In before = first, at = first; at != last; before = at, ++at)
-      if (at == first || !same(*before, *at)) *out = *at, ++out;
-    return out;
-  }
-};
-LOOM_ALGORITHM(unique_copy)
 struct __loom_body_inclusive_scan_by_key {
   template <class K, class V, class Out, class E = equal_to<>, class Op = plus<>> LOOM_BODY Out run(K first, K last, V values, Out out, E same = E(), Op op = Op()) {
     __loom_value<V> sum{};
@@ -81,104 +66,30 @@ struct __loom_body_exclusive_scan_by_key {
 };
 LOOM_ALGORITHM(exclusive_scan_by_key)
 
-/* ---- extremes, first differences */
-struct __loom_body_minmax_element {
-  template <class It, class L = less<>> LOOM_BODY pair<It, It> run(It first, It last, L smaller = L()) {
-    It low = first, high = first;
-    for (It at = first; at != last; ++at) {
-      if (smaller(*at, *low)) low = at;
-      if (smaller(*high, *at)) high = at;
-    }
-    return pair<It, It>(low, high);
-  }
-};
-LOOM_ALGORITHM(minmax_element)
-struct __loom_body_mismatch {
-  template <class A, class B, class E = equal_to<>> LOOM_BODY pair<A, B> run(A first, A last, B other, E same = E()) {
-    while (first != last && same(*first, *other)) ++first, ++other;
-    return pair<A, B>(first, other);
-  }
-};
-LOOM_ALGORITHM(mismatch)
-
-/* ---- scans of transformed elements */
-struct __loom_body_transform_inclusive_scan {
-  template <class In, class Out, class F, class Op> LOOM_BODY Out run(In first, In last, Out out, F f, Op op) {
-    if (first == last) return out;
-    auto sum = f(*first);
-    for (*out = sum, ++first, ++out; first != last; ++first, ++out) *out = sum = op(sum, f(*first));
-    return out;
-  }
-};
-LOOM_ALGORITHM(transform_inclusive_scan)
-struct __loom_body_transform_exclusive_scan {
-  template <class In, class Out, class F, class T, class Op> LOOM_BODY Out run(In first, In last, Out out, F f, T sum, Op op) {
-    for (; first != last; ++first, ++out) {
-      auto own = f(*first);
-      *out = sum;
-      sum = op(sum, own);
-    }
-    return out;
-  }
-};
-LOOM_ALGORITHM(transform_exclusive_scan)
-
 /* ---- what a predicate chooses */
-struct __loom_body_transform_if {
-  template <class In, class S, class Out, class F, class P> LOOM_BODY Out run(In first, In last, S stencil, Out out, F f, P wanted) {
-    for (; first != last; ++first, ++stencil, ++out) if (wanted(*stencil)) *out = f(*first);
-    return out;
-  }
-};
-LOOM_ALGORITHM(transform_if)
-struct __loom_body_remove_copy_if {
-  template <class In, class Out, class P> LOOM_BODY Out run(In first, In last, Out out, P unwanted) {
-    for (; first != last; ++first) if (!unwanted(*first)) *out = *first, ++out;
-    return out;
-  }
-};
-LOOM_ALGORITHM(remove_copy_if)
-struct __loom_body_replace_copy_if {
-  template <class In, class Out, class P, class T> LOOM_BODY Out run(In first, In last, Out out, P old, T value) {
-    for (; first != last; ++first, ++out) *out = old(*first) ? value : (T)*first;
-    return out;
-  }
-};
-LOOM_ALGORITHM(replace_copy_if)
-struct __loom_body_scatter_if {
-  template <class In, class Map, class S, class Out> LOOM_BODY Out run(In first, In last, Map map, S stencil, Out out) {
-    for (; first != last; ++first, ++map, ++stencil) if (*stencil) out[*map] = *first;
-    return out;
-  }
-};
-LOOM_ALGORITHM(scatter_if)
-struct __loom_body_gather_if {
-  template <class Map, class S, class In, class Out> LOOM_BODY Out run(Map map, Map last, S stencil, In in, Out out) {
-    for (; map != last; ++map, ++stencil, ++out) if (*stencil) *out = in[*map];
-    return out;
-  }
-};
-LOOM_ALGORITHM(gather_if)
 struct __loom_body_partition_copy {
-  template <class In, class A, class B, class P> LOOM_BODY pair<A, B> run(In first, In last, A yes, B no, P p) {
-    for (; first != last; ++first)
-      if (p(*first)) *yes = *first, ++yes;
+  template <class In, class A, class B, class P> LOOM_BODY pair<A, B> run(In first, In last, A yes, B no, P p) { return run(first, last, first, yes, no, p); }
+  template <class In, class S, class A, class B, class P> LOOM_BODY pair<A, B> run(In first, In last, S stencil, A yes, B no, P p) {
+    for (; first != last; ++first, ++stencil)
+      if (p(*stencil)) *yes = *first, ++yes;
       else *no = *first, ++no;
     return pair<A, B>(yes, no);
   }
 };
 LOOM_ALGORITHM(partition_copy)
+typedef __loom_body_partition_copy __loom_body_stable_partition_copy;
+LOOM_ALGORITHM(stable_partition_copy)
 struct __loom_body_stable_partition {
-  template <class It, class P> LOOM_BODY It run(It first, It last, P p) {
-    typedef __loom_value<It> T;
-    long n = last - first, kept = 0, others = 0;
-    T* rest = (T*)malloc((size_t)(n + 1) * sizeof(T));
-    for (long i = 0; i < n; ++i)
-      if (p(first[i])) first[kept++] = first[i];
-      else new (rest + others++) T(first[i]);
-    for (long i = 0; i < others; ++i) first[kept + i] = rest[i];
-    free(rest);
-    return first + kept;
+  template <class It, class P> LOOM_BODY It run(It first, It last, P p) { return run(first, last, first, p); }
+  template <class It, class S, class P> LOOM_BODY It run(It first, It last, S stencil, P p) {
+    __loom_buffer<__loom_value<It>> all(first, last - first);
+    It yes = first;
+    __loom_buffer<bool> chosen(all.n);
+    for (long i = 0; i < all.n; ++i, ++stencil) chosen.p[i] = p(*stencil);
+    for (long i = 0; i < all.n; ++i) if (chosen.p[i]) *yes = all.p[i], ++yes;
+    It no = yes;
+    for (long i = 0; i < all.n; ++i) if (!chosen.p[i]) *no = all.p[i], ++no;
+    return yes;
   }
 };
 LOOM_ALGORITHM(stable_partition)
@@ -229,15 +140,33 @@ LOOM_ALGORITHM(set_union)
 LOOM_ALGORITHM(set_intersection)
 LOOM_ALGORITHM(set_difference)
 LOOM_ALGORITHM(set_symmetric_difference)
-
-/* ---- other orders */
-struct __loom_body_reverse_copy {
-  template <class In, class Out> LOOM_BODY Out run(In first, In last, Out out) {
-    for (long i = last - first; i-- > 0; ++out) *out = first[i];
-    return out;
+/* Keys with a value each: sets of pairs, ordered by their first parts. Of an intersection B has no values. */
+template <class L> struct __loom_by_first {
+  L smaller;
+  template <class X, class Y> __host__ __device__ bool operator()(const X& x, const Y& y) const { return smaller(get<0>(x), get<0>(y)); }
+};
+template <class Set> struct __loom_body_set_by_key {
+  template <class A, class B, class AV, class BV, class KO, class VO, class L = less<>>
+  LOOM_BODY pair<KO, VO> run(A a, A a_end, B b, B b_end, AV av, BV bv, KO keys, VO values, L smaller = L()) {
+    auto end = Set::run(make_zip_iterator(a, av), make_zip_iterator(a_end, av), make_zip_iterator(b, bv), make_zip_iterator(b_end, bv), make_zip_iterator(keys, values), __loom_by_first<L>{smaller});
+    return pair<KO, VO>(get<0>(end.get_iterator_tuple()), get<1>(end.get_iterator_tuple()));
   }
 };
-LOOM_ALGORITHM(reverse_copy)
+struct __loom_body_set_intersection_by_key {
+  template <class A, class B, class AV, class KO, class VO, class L = less<>>
+  LOOM_BODY pair<KO, VO> run(A a, A a_end, B b, B b_end, AV av, KO keys, VO values, L smaller = L()) {
+    return __loom_body_set_by_key<__loom_body_set_intersection>::run(a, a_end, b, b_end, av, constant_iterator<__loom_value<AV>>(__loom_value<AV>()), keys, values, smaller);
+  }
+};
+typedef __loom_body_set_by_key<__loom_body_set_union> __loom_body_set_union_by_key;
+typedef __loom_body_set_by_key<__loom_body_set_difference> __loom_body_set_difference_by_key;
+typedef __loom_body_set_by_key<__loom_body_set_symmetric_difference> __loom_body_set_symmetric_difference_by_key;
+LOOM_ALGORITHM(set_union_by_key)
+LOOM_ALGORITHM(set_intersection_by_key)
+LOOM_ALGORITHM(set_difference_by_key)
+LOOM_ALGORITHM(set_symmetric_difference_by_key)
+
+/* ---- other orders */
 /* Fisher and Yates; which order an engine gives is not the one of NVIDIA's. */
 struct __loom_body_shuffle {
   template <class It, class Engine> LOOM_BODY It run(It first, It last, Engine engine) {
@@ -252,6 +181,14 @@ struct __loom_body_shuffle {
   }
 };
 LOOM_ALGORITHM(shuffle)
+struct __loom_body_shuffle_copy {
+  template <class In, class Out, class Engine> LOOM_BODY Out run(In first, In last, Out out, Engine engine) {
+    for (In at = first; at != last; ++at, ++out) *out = *at;
+    __loom_body_shuffle::run(out + -(last - first), out, engine);
+    return out;
+  }
+};
+LOOM_ALGORITHM(shuffle_copy)
 }  // namespace thrust
 #include <thrust/searches.h>
 #undef LOOM_BODY

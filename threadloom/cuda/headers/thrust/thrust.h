@@ -15,6 +15,7 @@
 #define THRUST_VERSION 200800
 #if defined(__CUDA__)
 #include <thrust/errors.h>
+#include <thrust/functors.h>
 #include <thrust/tuples.h>
 namespace thrust {
 /* ---- policies */
@@ -25,11 +26,11 @@ struct device_tag {
   template <class Allocator> const device_tag& operator()(const Allocator&) const { return *this; }
 };
 struct any_tag {}; /* of iterators that compute: their algorithms run where the other iterators say */
-static const host_tag host, seq;
-static const device_tag device;
+static constexpr host_tag host, seq;
+static constexpr device_tag device;
 struct __loom_par : device_tag {};
-namespace cuda { static const __loom_par par, par_nosync; }
-namespace system { namespace cuda { static const __loom_par par; } }
+namespace cuda { static constexpr __loom_par par, par_nosync; }
+namespace system { namespace cuda { static constexpr __loom_par par; } }
 using cuda::par;
 
 /* The host reads and writes elements of device vectors through references, without a call that could run launches that wait
@@ -65,9 +66,13 @@ template <class T> class device_ptr {
   __host__ __device__ device_ptr& operator++() { ++p_; return *this; }
   __host__ __device__ device_ptr operator++(int) { return device_ptr(p_++); }
   __host__ __device__ device_ptr& operator--() { --p_; return *this; }
+  __host__ __device__ device_ptr operator--(int) { return device_ptr(p_--); }
   __host__ __device__ bool operator==(const device_ptr& o) const { return p_ == o.p_; }
   __host__ __device__ bool operator!=(const device_ptr& o) const { return p_ != o.p_; }
   __host__ __device__ bool operator<(const device_ptr& o) const { return p_ < o.p_; }
+  __host__ __device__ bool operator<=(const device_ptr& o) const { return p_ <= o.p_; }
+  __host__ __device__ bool operator>(const device_ptr& o) const { return p_ > o.p_; }
+  __host__ __device__ bool operator>=(const device_ptr& o) const { return p_ >= o.p_; }
   __host__ __device__ explicit operator bool() const { return p_; }
 };
 template <class T> __host__ __device__ device_ptr<T> device_pointer_cast(T* p) { return device_ptr<T>(p); }
@@ -92,6 +97,13 @@ template <class T> device_ptr<T> device_malloc(size_t n) { return device_ptr<T>(
 inline device_ptr<void> device_malloc(size_t bytes) { return device_ptr<void>(__loom_new(bytes)); }
 template <class T> void device_free(device_ptr<T> p) { cudaFree(p.get()); }
 template <class T> struct device_allocator { typedef T value_type; };
+
+/* Two types, so that std::swap goes before it where both are seen. */
+template <class A, class B> __host__ __device__ void swap(A& a, B& b) {
+  A kept = std::move(a);
+  a = std::move(b);
+  b = std::move(kept);
+}
 
 /* ---- vectors */
 template <class T> class host_vector : public std::vector<T> {
@@ -178,38 +190,6 @@ template <class T, class Allocator = device_allocator<T>> class device_vector {
   bool operator!=(const device_vector& o) const { return !(*this == o); }
 };
 
-/* ---- functors */
-#define LOOM_FUNCTOR(name, result, expression)                                                             \
-  template <class T = void> struct name {                                                                  \
-    typedef T first_argument_type, second_argument_type;                                                   \
-    template <class A, class B> __host__ __device__ result operator()(const A& x, const B& y) const { return expression; } \
-  };
-LOOM_FUNCTOR(plus, auto, x + y)
-LOOM_FUNCTOR(minus, auto, x - y)
-LOOM_FUNCTOR(multiplies, auto, x * y)
-LOOM_FUNCTOR(divides, auto, x / y)
-LOOM_FUNCTOR(modulus, auto, x % y)
-LOOM_FUNCTOR(bit_and, auto, x & y)
-LOOM_FUNCTOR(bit_or, auto, x | y)
-LOOM_FUNCTOR(bit_xor, auto, x ^ y)
-LOOM_FUNCTOR(logical_and, bool, x && y)
-LOOM_FUNCTOR(logical_or, bool, x || y)
-LOOM_FUNCTOR(equal_to, bool, x == y)
-LOOM_FUNCTOR(not_equal_to, bool, x != y)
-LOOM_FUNCTOR(less, bool, x < y)
-LOOM_FUNCTOR(less_equal, bool, x <= y)
-LOOM_FUNCTOR(greater, bool, x > y)
-LOOM_FUNCTOR(greater_equal, bool, x >= y)
-LOOM_FUNCTOR(maximum, auto, x < y ? y : x)
-LOOM_FUNCTOR(minimum, auto, y < x ? y : x)
-#undef LOOM_FUNCTOR
-template <class T = void> struct identity { template <class A> __host__ __device__ const A& operator()(const A& x) const { return x; } };
-template <class T = void> struct negate { template <class A> __host__ __device__ A operator()(const A& x) const { return -x; } };
-template <class T = void> struct square { template <class A> __host__ __device__ A operator()(const A& x) const { return x * x; } };
-template <class T = void> struct logical_not { template <class A> __host__ __device__ bool operator()(const A& x) const { return !x; } };
-template <class A, class R> struct unary_function { typedef A argument_type; typedef R result_type; };
-template <class A, class B, class R> struct binary_function { typedef A first_argument_type; typedef B second_argument_type; typedef R result_type; };
-
 /* ---- where an algorithm runs: on the device if one of its iterators says so, or none says host (functions and values say nothing) */
 template <class It, class = void> struct __loom_system { typedef any_tag type; };
 template <class T> struct __loom_system<T*, void> { typedef host_tag type; };
@@ -220,78 +200,14 @@ template <class... Its> using __loom_where = std::conditional_t<!__loom_says<dev
 /* The same for an iterator that is made of these: it says nothing where none does. */
 template <class... Its> using __loom_joined = std::conditional_t<__loom_says<device_tag, Its...> || __loom_says<host_tag, Its...>, __loom_where<Its...>, any_tag>;
 
-/* ---- iterators that compute */
-template <class T> class counting_iterator {
-  T value_;
-
- public:
-  typedef std::ptrdiff_t difference_type;
-  typedef T value_type;
-  typedef const T* pointer;
-  typedef T reference;
-  typedef std::random_access_iterator_tag iterator_category;
-  typedef any_tag system_tag;
-  __host__ __device__ counting_iterator(T value = T()) : value_(value) {}
-  __host__ __device__ T operator*() const { return value_; }
-  __host__ __device__ T operator[](difference_type n) const { return value_ + (T)n; }
-  __host__ __device__ counting_iterator operator+(difference_type n) const { return counting_iterator(value_ + (T)n); }
-  __host__ __device__ difference_type operator-(const counting_iterator& o) const { return (difference_type)value_ - (difference_type)o.value_; }
-  __host__ __device__ counting_iterator& operator++() { ++value_; return *this; }
-  __host__ __device__ bool operator!=(const counting_iterator& o) const { return value_ != o.value_; }
-  __host__ __device__ bool operator==(const counting_iterator& o) const { return value_ == o.value_; }
-};
-template <class T> __host__ __device__ counting_iterator<T> make_counting_iterator(T value) { return counting_iterator<T>(value); }
-/* Takes what is written to it, and keeps nothing. */
-class discard_iterator {
-  std::ptrdiff_t at_;
-
- public:
-  struct sink { template <class T> __host__ __device__ const sink& operator=(const T&) const { return *this; } };
-  typedef std::ptrdiff_t difference_type;
-  typedef sink value_type;
-  typedef const sink* pointer;
-  typedef sink reference;
-  typedef std::random_access_iterator_tag iterator_category;
-  typedef any_tag system_tag;
-  __host__ __device__ discard_iterator(difference_type at = 0) : at_(at) {}
-  __host__ __device__ sink operator*() const { return sink(); }
-  __host__ __device__ sink operator[](difference_type) const { return sink(); }
-  __host__ __device__ discard_iterator operator+(difference_type n) const { return discard_iterator(at_ + n); }
-  __host__ __device__ difference_type operator-(const discard_iterator& o) const { return at_ - o.at_; }
-  __host__ __device__ discard_iterator& operator++() { ++at_; return *this; }
-  __host__ __device__ bool operator!=(const discard_iterator& o) const { return at_ != o.at_; }
-  __host__ __device__ bool operator==(const discard_iterator& o) const { return at_ == o.at_; }
-};
-__host__ __device__ inline discard_iterator make_discard_iterator(std::ptrdiff_t at = 0) { return discard_iterator(at); }
-template <class T> class constant_iterator {
-  T value_;
-  std::ptrdiff_t at_;
-
- public:
-  typedef std::ptrdiff_t difference_type;
-  typedef T value_type;
-  typedef const T* pointer;
-  typedef T reference;
-  typedef std::random_access_iterator_tag iterator_category;
-  typedef any_tag system_tag;
-  __host__ __device__ constant_iterator(T value, std::ptrdiff_t at = 0) : value_(value), at_(at) {}
-  __host__ __device__ T operator*() const { return value_; }
-  __host__ __device__ T operator[](difference_type) const { return value_; }
-  __host__ __device__ constant_iterator operator+(difference_type n) const { return constant_iterator(value_, at_ + n); }
-  __host__ __device__ difference_type operator-(const constant_iterator& o) const { return at_ - o.at_; }
-  __host__ __device__ constant_iterator& operator++() { ++at_; return *this; }
-  __host__ __device__ bool operator!=(const constant_iterator& o) const { return at_ != o.at_; }
-  __host__ __device__ bool operator==(const constant_iterator& o) const { return at_ == o.at_; }
-};
-template <class T> __host__ __device__ constant_iterator<T> make_constant_iterator(T value) { return constant_iterator<T>(value); }
-
 template <class P> constexpr bool __loom_is_policy = std::is_base_of<host_tag, P>::value || std::is_base_of<device_tag, P>::value;
 template <class F> __global__ void __loom_serial(F f) { f(); }
 template <class F> static inline void __loom_run(const device_tag& where, F f) { __loom_serial<<<1, 1, 0, where.stream>>>(f); cudaStreamSynchronize(where.stream); }
 template <class It> using __loom_value = typename std::iterator_traits<It>::value_type;
 
 }  // namespace thrust
-#include <thrust/algorithms.h>
+#include <thrust/iterators.h>
 #include <thrust/compound_iterators.h>
+#include <thrust/algorithms.h>
 #include <thrust/order.h>
 #endif
