@@ -70,6 +70,7 @@ def run_checked(program: Path, arguments: list[str]) -> tuple[int, list[dict]]:
 
 def render(finding: dict) -> str:
     """As a compiler would say it: the place, then each line concerned."""
+    from threadloom.cuda.arguments import demangle
     from threadloom.source import Loc, excerpt
 
     lines = [f"{finding['kind']}: {finding['message']}"]
@@ -77,7 +78,7 @@ def render(finding: dict) -> str:
         shown = excerpt(Loc(place["file"], place["line"])).splitlines()
         lines += shown[:1] or [f"  {place['line']:>4} | {place['text']}"]
     if finding["places"]:  # else it is a call of the host's
-        lines.append(f"       in kernel {finding['kernel']}")
+        lines.append(f"       in kernel {demangle(finding['kernel'])}")
     return "\n".join(lines)
 
 

@@ -31,7 +31,8 @@ def main(argv: list[str]) -> int:
     explained = [one for one in explained if args.kernel in _plain(one.kernel)]
     json_output.write(args, "explain", 1, {"source": path, "kernels": [record(one) for one in explained]})
     if args.json != "-":
-        print("\n\n".join(text(one) for one in explained) if explained else f"{path}: no kernels")
+        named = f" with {args.kernel} in their names" if args.kernel else ""
+        print("\n\n".join(text(one) for one in explained) if explained else f"{path}: no kernels{named}")
     return 0
 
 

@@ -315,7 +315,9 @@ def _distinct(ranges: list[tuple[int, int, bool]]) -> int:
 
 
 def demangle(symbol: str) -> str:
-    """`_Z5scalePffi` -> `scale(float*, float, int)`, by the C++ library."""
+    """`_Z5scalePffi` -> `scale(float*, float, int)`, by the C++ library. Names of extern "C" stay (`f` is float, too)."""
+    if not symbol.startswith("_Z"):
+        return symbol
     for name in ("libstdc++.so.6", "libc++abi.so.1"):
         try:
             function = ctypes.CDLL(name).__cxa_demangle

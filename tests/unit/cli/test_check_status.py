@@ -46,3 +46,12 @@ def test_findings_and_programs_that_do_not_end_decide(
     assert _checked(script, monkeypatch, tmp_path) == status
     assert f"loom check: {told}" in capsys.readouterr().err.splitlines()
     assert len(json.loads((tmp_path / "report.json").read_text())["findings"]) == ("race" in told)
+
+
+@pytest.mark.parametrize(("symbol", "told"), [("_Z5scalePff", "scale(float*, float)"), ("f", "f")])
+def test_kernels_have_the_names_of_the_source(symbol: str, told: str, tmp_path: Path):
+    source = tmp_path / "a.cu"
+    source.write_text("first\nsecond\n")
+    place = {"file": str(source), "line": 2, "text": ""}
+    shown = check.render({"kind": "race", "message": "two writes", "kernel": symbol, "places": [place]})
+    assert shown.splitlines()[1:] == ["     2 | second", f"       in kernel {told}"]
