@@ -315,7 +315,7 @@ def _distinct(ranges: list[tuple[int, int, bool]]) -> int:
 
 
 def demangle(symbol: str) -> str:
-    """`_Z5scalePffi` -> `scale(float*, float, int)`, by the C++ library. Names of extern "C" stay (`f` is float, too)."""
+    """`_Z5scalePffi` -> `scale(float*, float, int)`, by the C++ library. Others stay (`f` is a name, and float)."""
     if not symbol.startswith("_Z"):
         return symbol
     for name in ("libstdc++.so.6", "libc++abi.so.1"):
