@@ -296,15 +296,15 @@ def _has_rank(op: Load | Store, device: Device) -> bool:
 
 
 def bulk_storable(task: STask, graph: TaskGraph, strides_ok: dict[str, bool], sizes: Sizes) -> bool:
-    """Whether a store may be a bulk copy of a 16-bit tile of two axes: such a copy cuts at the tensor's edges only, so
-    the tile may not end elsewhere, and each axis stands alone in one dimension."""
+    """Whether a store may be a bulk copy of a 16-bit tile of two axes, or three: such a copy cuts at the tensor's edges
+    only, so the tile may not end elsewhere, and each axis stands alone in one dimension."""
     if task.kind is not Kind.STORE or any(g.task == task.name for g in graph.guards):
         return False
     if not any(t.kind is Kind.DOT for t in graph.tasks):  # rows of plain vector code leave in whole lines anyway
         return False
     for op in task.ops:
         axes = op.value.type.axes
-        if not strides_ok.get(op.tensor, True) or len(axes) != 2 or op.value.type.dtype.bits != 16:
+        if not strides_ok.get(op.tensor, True) or len(axes) not in (2, 3) or op.value.type.dtype.bits != 16:
             return False
         if not has_rows(op, graph, sizes):
             return False
@@ -409,7 +409,7 @@ def _place(
     if space == "reg" and device.fact("one_tile_blocks") and passes_through(tile, graph):
         share = min(share, PIECE_BYTES * int(device.fact("threads_per_worker", 128)))
     if layout == "staging":  # goes through in pieces
-        share = min(share, int(device.fact("staging_bytes", share)))
+        full, share = (min(x, int(device.fact("staging_bytes", x))) for x in (full, share))
     return Place(tile.name, space, layout, full if shared else share, shared, tile.carried is not None, most)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from functools import cache
 
@@ -12,6 +13,7 @@ import pytest
 from threadloom.dtypes import f16, f32
 from threadloom.errors import CompileError, InternalError
 from threadloom.targets.cuda.layout import Layout, Source, accumulator, coordinate, register_index, rows, uniform
+from threadloom.targets.cuda.other_axes import with_others
 from threadloom.targets.cuda.shared import SharedTile
 from threadloom.targets.cuda.staging import staging_of
 
@@ -118,7 +120,7 @@ def test_shared_tiles_are_panels_of_128_bytes():
 def test_staging_boxes_hold_every_element_once(m: int, n: int, room: int, inner: str):
     layout = accumulator("m", "n", m, n)
     box = 16 * next(w for w in (64, 32, 16) if n % w == 0) * 2
-    staging = staging_of("s", layout, "nm".replace(inner, ""), inner, room * 4 * box or m * n * 2)
+    staging = staging_of("s", layout, ("nm".replace(inner, ""),), inner, room * 4 * box or m * n * 2)
     assert staging.box_bytes == box and staging.in_pieces == bool(room)
     assert staging.across == (inner == "m") and staging.line_bytes == (32 if inner == "m" else box // 16)
     assert len(staging.boxes) * 4 * box == m * n * 2
@@ -134,9 +136,38 @@ def test_staging_boxes_hold_every_element_once(m: int, n: int, room: int, inner:
                     assert row // 64 == block and row % 64 // 16 == warp and column // columns == panel
                     covered[row, column] += 1
     assert (covered == 1).all()
-    boxes = [evaluate(staging.box(*b), s=0, warp_in_group=w) for b in staging.boxes for w in range(4)]
+    boxes = [evaluate(staging.address(*b), s=0, warp_in_group=w) for b in staging.boxes for w in range(4)]
     assert max(boxes) + box <= (room * 4 * box or m * n * 2)
     assert room or len(set(boxes)) == len(boxes)
+
+
+@pytest.mark.parametrize(("each", "count"), [(8, 8), (8, 16), (16, 4), (16, 8), (32, 2), (32, 4), (64, 4), (128, 2)])
+def test_boxes_of_rows_along_two_axes(each: int, count: int):
+    """Rows below one another, or a product for each position of the axis above."""
+    layout = accumulator("j", "n", each * count, 96, ("i", count))
+    if each % 64 == 0:
+        layout = with_others(accumulator("j", "n", each, 96), (("i", count),))
+    staging = staging_of("s", layout, ("i", "j"), "n", 16384)
+    box, at, seen = staging.box, places(layout, ("i", "j", "n")), set()
+    assert math.prod(box.values()) * 2 == staging.box_bytes and box["n"] == 32
+    for (block, panel), warp in itertools.product(staging.boxes, range(4)):
+        first = evaluate(staging.source("0", block, panel))
+        moved = {axis: evaluate(text, warp_in_group=warp) for axis, text in staging.moved(block, panel).items()}
+        for lane, i in itertools.product(range(32), range(2 * first, 2 * first + 16)):
+            i_at, j_at, column = at[warp, lane, i]
+            line = (lane // 4) + i // 2 % 2 * 8  # of the box, as stage_box writes them
+            above, row = divmod(line, box["j"])
+            assert (i_at, j_at) == (moved["i"] + above, moved["j"] + row), "the copy engine takes lines in that order"
+            assert moved["n"] <= column < moved["n"] + 32
+            seen.add((i_at, j_at, column))
+    assert len(seen) == each * count * 96
+
+
+def test_short_lines_leave_in_the_tensors_order_only():
+    """A box takes its lines along the tensor's later dimension first."""
+    layout = accumulator("j", "n", 64, 64, ("i", 8))
+    assert staging_of("s", layout, ("j", "i"), "n", 8192) is None
+    assert staging_of("s", accumulator("j", "n", 64, 64, ("i", 4)), ("j", "i"), "n", 8192).above == "i"
 
 
 def test_boxes_across_are_swizzled_as_the_copy_engine_does():
@@ -159,4 +190,4 @@ def test_boxes_across_are_swizzled_as_the_copy_engine_does():
 
 def test_columns_without_boxes():
     with pytest.raises(InternalError, match="8 columns have no boxes"):
-        staging_of("s", accumulator("m", "n", 64, 8), "m", "n", 4096).box_columns  # noqa: B018
+        staging_of("s", accumulator("m", "n", 64, 8), ("m",), "n", 4096).box_columns  # noqa: B018

@@ -59,7 +59,10 @@ def test_code_of_lines_below_one_another():
     (spec,) = [spec for _, spec in made.maps if spec.tensor == "x"]
     assert spec.box == (64, 16, 8, 1), "a box brings all lines of the tile"
     store = made.text[made.text.index("// store_out") :]
-    assert "i_mine + (warp_in_group)" in store and "j_at + (lane / 4) + (i / 2) % 2 * 8" in store
+    assert "i_mine + 0 + warp_in_group * 1, b_at)" in store, "each warp stores the line of 16 that it holds"
+    assert "store_words" not in store, "nothing leaves in pieces of 4 bytes"
+    (spec,) = [spec for _, spec in made.maps if spec.tensor == "out"]
+    assert spec.box == (64, 16, 1, 1)
     cubin = nvrtc.compile_source(made.text, "sm_90a")
     assert cubin.spill_bytes == 0 and not cubin.serialised
 
@@ -73,6 +76,13 @@ def test_a_plan_with_such_rows_computes_the_convolution():
     start = {t.name: np.array(made.arrays[t.name]) for t in made.kernel.tensors}
     _, found = next(iter(simulate_tiles(best, start, made.scalars, made.dims, device("h200"))))
     assert np.abs(found["out"] - reference(**given)).max() < 0.05
+
+
+def test_lines_of_eight_leave_two_at_a_time():
+    tiles = (AxisTile("i", 8, 8), AxisTile("j", 8, 8), AxisTile("f", 64, 64), AxisTile("c", 64, 64))
+    made = emitted(call(7), only=Partition(tiles, order=("b", "i", "j", "f"), persistent=True))
+    (spec,) = [spec for _, spec in made.maps if spec.tensor == "out"]
+    assert spec.box == (64, 8, 2, 1) and "j_at, i_at + 0 + warp_in_group * 2, b_at)" in made.text
 
 
 @pytest.mark.parametrize("workers", [2, 3])

@@ -192,13 +192,13 @@ class KernelPlan(ProgramView):
         if any(self.extents.get(a, 1) > 1 for a in named - set(op.value.type.axes)):
             return False  # every position along that axis gets the tile
         inner = self.contiguous_axis(op)
-        others = [a for a in self.values[value].type.axes if a != inner]
-        if inner is None or len(others) != 1:
+        others = self._outer_axes(op, inner) if inner is not None else ()
+        if len(others) not in (1, 2):
             return False
         layout = self.layouts[value]
-        if any(layout.extent(a) > self.worker_extents[a] for a in (others[0], inner)):
+        if any(layout.extent(a) > self.worker_extents[a] for a in (*others, inner)):
             return False  # what the product pads would leave too, and has no room
-        found = staging_of("", layout, others[0], inner, b.bytes_per_slot)
+        found = staging_of("", layout, others, inner, b.bytes_per_slot)
         return found is not None and found.columns % BOX_ROWS == 0
 
     def staging(self, value: str) -> Staging:
@@ -206,8 +206,13 @@ class KernelPlan(ProgramView):
         b = self._staging_buffer(self.tiles.of(value))
         op = self.store_of(value)
         inner = self.contiguous_axis(op)
-        other = next(a for a in op.value.type.axes if a != inner)
-        return staging_of(staging_name(b.tile), self.layouts[value], other, inner, b.bytes_per_slot)
+        outer = self._outer_axes(op, inner)
+        return staging_of(staging_name(b.tile), self.layouts[value], outer, inner, b.bytes_per_slot)
+
+    def _outer_axes(self, op: tile.Store, inner: str | None) -> tuple[str, ...]:
+        """The axes of a stored value but `inner`, in the order of the tensor's dimensions."""
+        axes, dims = copy.bulk_axes(op), reversed(copy.order_of_dims(self.facts[op.tensor]))
+        return tuple(axes[d] for d in dims if axes[d] not in (None, inner))
 
     def store_of(self, value: str) -> tile.Store:
         stores = (o for t in self.tasks.values() for o in t.ops if isinstance(o, tile.Store))

@@ -20,7 +20,12 @@ Others = tuple[tuple[str, int], ...]  # (axis, extent of one worker's part)
 
 def for_each_other(layout: Layout, others: Others, value: Value) -> Layout:
     """`layout`, of one position, for all positions along the axes of `others` that `value` has, the last fastest."""
-    mine = [(axis, extent) for axis, extent in others if axis in value.type.axes and extent > 1]
+    return with_others(layout, tuple((axis, extent) for axis, extent in others if axis in value.type.axes))
+
+
+def with_others(layout: Layout, others: Others) -> Layout:
+    """`layout`, of one position, for all positions along the axes of `others`."""
+    mine = [(axis, extent) for axis, extent in others if extent > 1]
     return Layout(layout.digits + tuple(Digit(Source.REGISTER, extent, axis, 1) for axis, extent in reversed(mine)))
 
 

@@ -2,17 +2,20 @@
 
 Each warp owns its 16 rows: it writes them as boxes of 64, 32 or 16 columns, and one of its lanes issues their stores,
 so no barrier wider than a warp is needed. Where the product's rows are the tensor's columns (`across`), a warp owns 16
-columns, and its boxes have 64, 32 or 16 rows.
+columns, and its boxes have 64, 32 or 16 rows. Rows may be of two axes: those of one position of the axis above lie
+below those of the position before, and where these are but 8, a box has 8 of two positions.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from threadloom.errors import InternalError
 from threadloom.targets.cuda.copy import TensorFacts, bulk_axes, order_of_dims, uniform_index
 from threadloom.targets.cuda.driver import MapSpec
 from threadloom.targets.cuda.layout import Layout, accumulator
+from threadloom.targets.cuda.other_axes import with_others
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.tile import ops as tile
 
@@ -23,7 +26,8 @@ WARPS = 4
 @dataclass(frozen=True, slots=True)
 class Staging:
     """`base`: C name of the address; `rows` and `columns` of the product, of one worker's part of the tile. `row_axis`,
-    `column_axis`: of the product; the tensor's rows run along the latter or, `across`, along the former."""
+    `column_axis`: of the product; the tensor's rows run along the latter or, `across`, along the former. `above`: a
+    further axis of the tile ("": none), each position of which has `each` of the rows."""
 
     base: str
     row_axis: str
@@ -32,6 +36,30 @@ class Staging:
     columns: int
     bytes: int  # of shared memory that the worker has for it
     across: bool = False
+    above: str = ""
+    each: int = 0
+
+    @property
+    def box(self) -> dict[str, int]:
+        """Positions of a box along the tile's axes."""
+        found = {self.row_axis: BOX_ROWS, self.column_axis: self.box_columns}
+        if self.above and self.each < BOX_ROWS:
+            found |= {self.row_axis: self.each, self.above: BOX_ROWS // self.each}
+        return found
+
+    def moved(self, block: int, panel: int) -> dict[str, str]:
+        """Axis -> C expression of the first position of this warp's box in the worker's part."""
+        row, columns = block * BOX_ROWS * WARPS, str(panel * self.box_columns)
+        if not self.above:
+            return {self.row_axis: f"{row} + warp_in_group * {BOX_ROWS}", self.column_axis: columns}
+        if self.each % (BOX_ROWS * WARPS) == 0:  # all warps at one position
+            at, above = f"{row % self.each} + warp_in_group * {BOX_ROWS}", str(row // self.each)
+        elif self.each > BOX_ROWS:
+            warps = self.each // BOX_ROWS
+            at, above = f"warp_in_group % {warps} * {BOX_ROWS}", f"{row // self.each} + warp_in_group / {warps}"
+        else:
+            at, above = "0", f"{row // self.each} + warp_in_group * {BOX_ROWS // self.each}"
+        return {self.row_axis: at, self.above: above, self.column_axis: columns}
 
     @property
     def box_columns(self) -> int:
@@ -63,7 +91,7 @@ class Staging:
     def stage(self, packed: str, block: int, panel: int) -> str:
         """C statement that writes a box."""
         name = "stage_box_across" if self.across else "stage_box"
-        return f"{name}<{self.box_columns}>({self.box(block, panel)}, {self.source(packed, block, panel)});"
+        return f"{name}<{self.box_columns}>({self.address(block, panel)}, {self.source(packed, block, panel)});"
 
     @property
     def room(self) -> int:
@@ -82,7 +110,7 @@ class Staging:
         at = (block * self.columns + panel * self.box_columns) // 4  # a thread has columns / 2 pairs of 2 row halves
         return f"{packed} + {at}" if at else packed
 
-    def box(self, block: int, panel: int) -> str:
+    def address(self, block: int, panel: int) -> str:
         """C expression of the address of this warp's box."""
         at = self.boxes.index((block, panel)) % self.room * WARPS * self.box_bytes
         return (
@@ -92,12 +120,21 @@ class Staging:
         )
 
 
-def staging_of(base: str, layout: Layout, outer: str, inner: str, bytes_: int) -> Staging | None:
-    """How a tile of that layout leaves for a tensor whose rows run along `inner`; None where it is no product's."""
-    for row, column in ((outer, inner), (inner, outer)):
-        m, n = layout.extent(row), layout.extent(column)
-        if m % (BOX_ROWS * WARPS) == 0 and n % 8 == 0 and layout == accumulator(row, column, m, n):
-            return Staging(base, row, column, m, n, bytes_, across=row == inner)
+def staging_of(base: str, layout: Layout, outer: tuple[str, ...], inner: str, bytes_: int) -> Staging | None:
+    """How a tile of that layout leaves for a tensor whose rows run along `inner`; None where it is no product's.
+    `outer`: the tile's other axes in the tensor's order, one or two."""
+    others = [(outer[0], "")] if len(outer) == 1 else [outer[::-1], outer]
+    for (axis, above), across in itertools.product(others, (False, True)):
+        row, column = (inner, axis) if across else (axis, inner)
+        each, n, count = layout.extent(row), layout.extent(column), layout.extent(above) if above else 1
+        m = each * count
+        if m % (BOX_ROWS * WARPS) or n % 8 or (across and above) or each % 8:
+            continue
+        forms = [accumulator(row, column, m, n, (above, count) if above else ("", 1))]
+        if above and each % (BOX_ROWS * WARPS) == 0:  # a product for each position
+            forms.append(with_others(accumulator(row, column, each, n), ((above, count),)))
+        if layout in forms and (each >= BOX_ROWS or outer[-1] == row):
+            return Staging(base, row, column, m, n, bytes_, across, above, each)
     return None
 
 
@@ -109,8 +146,7 @@ def emit_stage(scope: Scope, staging: Staging, packed: Registers) -> None:
 
 def store_map(facts: TensorFacts, op: tile.Store, staging: Staging) -> MapSpec:
     axes = bulk_axes(op)
-    box = {staging.row_axis: BOX_ROWS, staging.column_axis: staging.box_columns}
-    dims = order_of_dims(facts)
+    box, dims = staging.box, order_of_dims(facts)
     return MapSpec(
         facts.tensor.name,
         facts.tensor.dtype.name,
@@ -127,10 +163,9 @@ def emit_bulk_store(
     w = scope.writer
 
     def store(block: int, panel: int) -> str:
-        row = f"{block * BOX_ROWS * WARPS} + warp_in_group * {BOX_ROWS}"
-        shift = {staging.row_axis: row, staging.column_axis: str(panel * staging.box_columns)}
+        shift = staging.moved(block, panel)
         coordinates = ", ".join(uniform_index(scope, op.subscripts[d], shift) for d in order_of_dims(facts))
-        return f"bulk_store(&{map_name}, {staging.box(block, panel)}, {coordinates});"
+        return f"bulk_store(&{map_name}, {staging.address(block, panel)}, {coordinates});"
 
     if not staging.in_pieces:
         w.line("__syncwarp();")
