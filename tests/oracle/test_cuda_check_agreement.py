@@ -106,6 +106,36 @@ def _guarded(end: str, read: str) -> str:
            }}"""
 
 
+def _in_parts(first: str, second: str, behind: str, mask: str = "") -> str:
+    """Lanes 0 to 15 do `first` and `second`; with `mask` lanes 8 to 23 meet then; lane 20 reads a word of lane 3 last."""
+    meet = f"call void @loom.syncwarp(i32 {mask})" if mask else "%nobody = add i32 %t, 0"
+    return f"""%c = icmp slt i32 %t, 16
+           if i1 %c {{
+           {first}
+           {second}
+           yield
+           }} else {{
+           yield
+           }}
+           %u = sub i32 %t, 8
+           %d = icmp ult i32 %u, 16
+           if i1 %d {{
+           {meet}
+           yield
+           }} else {{
+           yield
+           }}
+           {behind}
+           %e = icmp eq i32 %t, 20
+           if i1 %e {{
+           %p = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 3
+           %v = load i32, ptr %p
+           yield
+           }} else {{
+           yield
+           }}"""
+
+
 # name: (lines of the body; line k of it is line 10 + k of the source, findings as (kind, lines))
 CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
     "clean": (
@@ -226,6 +256,22 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
            %v = load i32, ptr %p
            store i32 %v, ptr %po""",
         {("race", (10, 14))},
+    ),
+    "a barrier of a part of a warp orders nothing of the others": (
+        _in_parts("call void @loom.syncwarp(i32 65535)", "store i32 1, ptr %s", NOTHING),
+        {("race", (13, 30))},
+    ),
+    "a barrier of the whole warp behind it": (
+        _in_parts("call void @loom.syncwarp(i32 65535)", "store i32 1, ptr %s", "call void @loom.syncwarp(i32 -1)"),
+        set(),
+    ),
+    "a barrier of a part of a warp orders its lanes only": (
+        _in_parts("store i32 1, ptr %s", "call void @loom.syncwarp(i32 65535)", NOTHING),
+        {("race", (12, 30))},
+    ),
+    "barriers of two parts of a warp, one behind the other": (
+        _in_parts("store i32 1, ptr %s", "call void @loom.syncwarp(i32 65535)", NOTHING, "16776960"),
+        set(),
     ),
     "a grid-wide barrier orders blocks": (
         """store i32 %t, ptr %px

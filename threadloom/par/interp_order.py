@@ -12,6 +12,7 @@ none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 GROUP_ITEMS = 32  # a warp
@@ -20,12 +21,14 @@ GROUP_ITEMS = 32  # a warp
 @dataclass(frozen=True, slots=True)
 class Step:
     """One level of a work-item's position: which execution of a Parallel, which item, after how many barriers, and
-    after how many rendezvous that order its group of GROUP_ITEMS items only."""
+    after how many rendezvous that order some of its group of GROUP_ITEMS items only. `known`: how many of these lie
+    behind each of the group's items for certain, as far as this item has met them, or those that have."""
 
     instance: int
     item: int
     barriers: int
     syncs: int = 0
+    known: tuple[int, ...] = (0,) * GROUP_ITEMS
 
 
 Position = tuple[Step, ...]
@@ -37,8 +40,21 @@ def unordered(one: Position, other: Position) -> bool:
         if mine.instance != yours.instance or mine.barriers != yours.barriers:
             return False  # regions that follow each other, or a barrier between
         if mine.item != yours.item:
-            return mine.item // GROUP_ITEMS != yours.item // GROUP_ITEMS or mine.syncs == yours.syncs
+            return mine.item // GROUP_ITEMS != yours.item // GROUP_ITEMS or not (_met(mine, yours) or _met(yours, mine))
     return False  # one contains the other: program order
+
+
+def _met(one: Step, other: Step) -> bool:
+    """Whether `other` knows that `one` has left the part between two rendezvous in which it was."""
+    return other.known[one.item % GROUP_ITEMS] > one.syncs
+
+
+def meet(items: Sequence[int], syncs: Sequence[int], known: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """What items of one group know behind their rendezvous."""
+    together = [max(of_one) for of_one in zip(*known, strict=True)]
+    for item, own in zip(items, syncs, strict=True):
+        together[item % GROUP_ITEMS] = max(together[item % GROUP_ITEMS], own + 1)
+    return tuple(together)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from threadloom.errors import InternalError
 from threadloom.par.interp_code import Pausing, RunPausing, Waiting
 from threadloom.par.interp_leaf_code import Env, Get, Run
 from threadloom.par.interp_leaves import signed
-from threadloom.par.interp_order import Position, Step
+from threadloom.par.interp_order import GROUP_ITEMS, Position, Step, meet
 from threadloom.par.interp_values import InterpValue
 from threadloom.par.ops import Barrier, Int, Leaf, Level, Parallel
 
@@ -50,17 +50,19 @@ class Rendezvous:
 class Item:
     """One work-item: where it is in all parallel regions around it."""
 
-    __slots__ = ("barriers", "instance", "number", "outer", "position", "syncs")
+    __slots__ = ("barriers", "instance", "known", "number", "outer", "position", "syncs")
 
     def __init__(self, outer: Item | None = None, instance: int = 0, number: int = 0):
         self.outer, self.instance, self.number, self.barriers, self.syncs = outer, instance, number, 0, 0
+        self.known = (0,) * GROUP_ITEMS
         self.position: Position = ()
         self.moved()
 
     def moved(self) -> None:
         """Recompute the position after a barrier, here or further out."""
         if self.outer is not None:
-            self.position = (*self.outer.position, Step(self.instance, self.number, self.barriers, self.syncs))
+            own = Step(self.instance, self.number, self.barriers, self.syncs, self.known)
+            self.position = (*self.outer.position, own)
 
 
 class Region:
@@ -137,14 +139,21 @@ class Region:
                     continue  # another rendezvous goes first
                 self._report([waiting.at], f"{rendezvous.callee} waits for work-items that do not come")
             answers = rendezvous.combine({other: self.waiting[other].args for other in sorted(present)})
+            if rendezvous.orders_group:
+                self._meet_in_group(present)
             for other in present:
                 self.items[other].barriers += rendezvous.orders
-                self.items[other].syncs += rendezvous.orders_group
                 self.items[other].moved()
             for other in sorted(present):
                 self._advance(other, answers.get(other, 0))
             return True
         return False
+
+    def _meet_in_group(self, numbers: Sequence[int]) -> None:
+        items = [self.items[number] for number in numbers]
+        known = meet(numbers, [item.syncs for item in items], [item.known for item in items])
+        for item in items:
+            item.syncs, item.known = item.syncs + 1, known
 
     def _rendezvous_at(self, waiting: Waiting) -> Rendezvous | None:
         if not isinstance(waiting.at, Leaf):

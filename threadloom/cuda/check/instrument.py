@@ -142,6 +142,7 @@ class _Kernel:
         with self.editor.collect() as before, self.editor.at(getattr(op, "loc", None)):
             if self.clock.orders_first(op):
                 self.clock.step(op)
+            self.clock.comes(op)
             new = self._watched(op) if isinstance(op, Leaf) else op
         with self.editor.collect() as after:
             if isinstance(op, Leaf) and op.attrs.callee == "malloc" and op.result is not None:

@@ -3,7 +3,8 @@
     interval : 30 | __syncwarp : 5 | fences : 3 | zeros : 26         (runtime/check.h)
 
 A block begins an interval, and so does each barrier that it passes. A kernel where nothing counts has no counter at
-all; in others it is read again behind every operation that may have changed it.
+all; in others it is read again behind every operation that may have changed it. Where some __syncwarp may be for a part
+of a warp, the runtime is told who comes to each and who goes on (runtime/check_warps.cpp).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Callable
 
 from threadloom.cuda.lower.editor import Editor
 from threadloom.cuda.lower.runtime_calls import (
+    CHECK_ARRIVE,
     CHECK_BLOCK,
+    CHECK_DEPART,
     CHECK_FENCE,
     CHECK_GRID,
     CHECK_PASSED,
@@ -22,10 +25,12 @@ from threadloom.cuda.lower.runtime_calls import (
 from threadloom.cuda.lower.separators import GRID_SYNC, collective_scope
 from threadloom.cuda.lower.thread_number import item_number
 from threadloom.cuda.lower.traverse import walk
+from threadloom.par.constants import int_value
 from threadloom.par.ops import I32, I64, PTR, Barrier, Block, Const, Function, Leaf, Level, Op, Operand, Parallel, Value
 
 INTERVAL_SHIFT, WARP_SHIFT, FENCES_SHIFT = 34, 29, 26
 _ONE_INTERVAL, _ONE_WARP, _ONE_FENCE = 1 << INTERVAL_SHIFT, 1 << WARP_SHIFT, 1 << FENCES_SHIFT
+_WHOLE_WARP = -1
 _WARP_MASK, _FENCES_MASK = 31 << WARP_SHIFT, 7 << FENCES_SHIFT
 
 
@@ -57,6 +62,8 @@ class Clock:
         self.editor = editor
         self.counts = any(step_of(op) for op in ops)
         self.together = all(step_of(op) in ("", "block") for op in ops)
+        self.in_parts = any(step_of(op) == "warp" and int_value(op.operands[0]) != _WHOLE_WARP for op in ops)
+        self.meetings = 0
         self.grid = any(isinstance(op, Leaf) and op.attrs.callee == GRID_SYNC for op in ops)
         self.block: Operand = Const(PTR, "null")
         self.thread: Operand = Const(I32, "0")
@@ -97,6 +104,18 @@ class Clock:
         self._now = outer
         return block
 
+    def comes(self, op: Op) -> None:
+        """Goes in front of `op`."""
+        if step_of(op) == "warp" and self.in_parts:
+            assert isinstance(op, Leaf)
+            self.meetings += 1
+            self._tell(CHECK_ARRIVE, op)
+
+    def _tell(self, callee: str, op: Leaf) -> None:
+        position, _ = self.read()
+        site = Const(I32, str(self.meetings))
+        self.editor.call(callee, [self.block, self.thread, position, op.operands[0], site])
+
     @staticmethod
     def orders_first(op: Op) -> bool:
         """An atomic that releases: its fence comes before it."""
@@ -107,6 +126,8 @@ class Clock:
         if not kind or self._counter is None:
             return
         editor = self.editor
+        if kind == "warp" and self.in_parts:
+            self._tell(CHECK_DEPART, op)
         old = editor.load(I64, self._counter, name="position")
         match kind:
             case "block" | "grid":

@@ -81,7 +81,8 @@ size_t grid_count(Moment m) {
 ALWAYS_INLINE bool apart(const Block& block, Moment old, Moment now) {
   if (!in_block(block, old)) return !state().grids.empty() && grid_count(old) != grid_count(now);
   if (interval(old) != interval(now) || same_thread(old, now)) return true;
-  return thread(old) / 32 == thread(now) / 32 && warp_count(old) != warp_count(now);
+  if (thread(old) / 32 != thread(now) / 32) return false;
+  return block.warps ? met_since(block, old, now) : warp_count(old) != warp_count(now);
 }
 
 __attribute__((noinline)) void compare(const Block& block, Moment old, Moment now) {
@@ -361,6 +362,7 @@ void __loom_check_launch(const char* kernel) {
   s.starts.clear();
   s.grids.clear();
   for (Block* block : s.kept) {
+    forget_warps(*block);
     delete block->objects;
     delete block;
   }
@@ -374,7 +376,7 @@ void* __loom_check_block(int grid) {
   if (!grid && !s.starts.empty()) s.next = std::max(s.next, s.block.latest + one_interval);
   Block* block = &s.block;
   if (grid) {
-    block = new Block{0, 0, 0, 0, new std::vector<Object>};
+    block = new Block{0, 0, 0, 0, new std::vector<Object>, nullptr};
     s.kept.push_back(block);
     s.grids.emplace_back();
   } else if (!block->objects) {
@@ -386,6 +388,7 @@ void* __loom_check_block(int grid) {
   block->size = (grid ? s.next : ~0ull) - block->start;
   s.starts.push_back(block->start);
   block->objects->clear();
+  forget_warps(*block);
   return block;
 }
 

@@ -5,6 +5,7 @@
 // block" and "in this launch" are comparisons with the number they began with, nothing is cleared between launches, and
 // equal intervals mean the same block between the same barriers. `warp` counts the __syncwarp that the thread has passed in
 // the interval (modulo 32), `fences` its device-wide fences (at most 7). instrument.py counts; the layout is known there.
+// Where all __syncwarp are for whole warps, other counts mean order; else check_warps.cpp knows who has met whom.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -67,11 +68,14 @@ struct Object {
   const char *whole_from = nullptr, *whole_to = nullptr;  // a part of which every word has been written in this block
 };
 
+struct Warps;  // of a block whose lanes meet in parts (check_warps.cpp)
+
 struct Block {
   Moment latest = 0;  // its last interval; at offset 0, where instrumented code stores it
   Moment start = 0, size = 0;  // its intervals
   unsigned index = 0;
   std::vector<Object>* objects = nullptr;
+  Warps* warps = nullptr;
 };
 
 struct State {
@@ -94,6 +98,10 @@ void order_launch();
 void order_fence(unsigned block, Moment after);
 void order_atomic(const Block& block, Moment now, const char* address, int kind);
 bool happens_before(Moment old, const Block& block, Moment now);
+
+// ---- lanes of a warp (check_warps.cpp)
+bool met_since(const Block& block, Moment old, Moment now);  // two lanes of a warp, in one interval
+void forget_warps(Block& block);
 
 // ---- findings (check_report.cpp)
 void report_race(Moment old, Moment now);
