@@ -113,9 +113,9 @@ def gpu_stages(kernel: Kernel, dims: dict[str, int], program: SProgram) -> list[
 
 def _source(program: SProgram, facts: dict[str, TensorFacts], dims: dict[str, int]) -> str:
     from threadloom.targets.cuda.compile import between_facts
-    from threadloom.targets.cuda.emit_for import emitter
+    from threadloom.targets.cuda.emit_for import emit
 
-    return emitter(program)(program, facts | between_facts(program, dims), dims).text
+    return emit(program, facts | between_facts(program, dims), dims).text
 
 
 def _shapes(kernel: Kernel, dims: dict[str, int]) -> dict[str, tuple[int, ...]]:

@@ -10,9 +10,8 @@ import pytest
 import threadloom as tl
 from threadloom.errors import CompileError
 from threadloom.examples.matmul import matmul
-from threadloom.targets.cuda import best_plan, launch, nvrtc, unsupported
+from threadloom.targets.cuda import best_plan, emit_for, launch, nvrtc, unsupported
 from threadloom.targets.cuda.compile import CudaKernel, DeviceTensor
-from threadloom.targets.cuda.emit_for import emitter
 from threadloom.targets.cuda.nvrtc import Cubin
 
 pytest.importorskip("cuda.bindings.nvrtc")
@@ -25,7 +24,7 @@ def doubled(x: tl.Tensor["M", "N", tl.f32]) -> tl.Tensor["M", "N", tl.f32]:
 
 
 def test_no_plan_whose_code_is_as_planned(monkeypatch):
-    monkeypatch.setattr(unsupported, "MOST_SHARED_BYTES", -1)  # as if every plan took too much shared memory
+    monkeypatch.setattr(emit_for, "most_shared_bytes", lambda device: -1)  # as if every plan took too much
     monkeypatch.setattr(nvrtc, "compile_source", None)  # which is seen without the compiler
     monkeypatch.setattr(best_plan, "MOST_TRIED", 1)
     kernel = doubled.tile()
@@ -33,17 +32,19 @@ def test_no_plan_whose_code_is_as_planned(monkeypatch):
     with pytest.raises(CompileError) as caught:
         launch.kernel_for(kernel, {"M": 64, "N": 128}, given)
     assert caught.value.slug == "gpu-not-supported"
-    assert "bytes of shared memory are needed" in caught.value.why and caught.value.loc is not None
+    assert "bytes of shared memory of -1" in caught.value.why and caught.value.loc is not None
 
 
 @pytest.mark.slow
 def test_plans_for_less_shared_memory_where_code_takes_more_than_planned(monkeypatch):
     """Code pads tiles to what products need: a plan that fills the memory may not run, one for half of it may."""
 
-    def padded(program, facts, dims, defines, arch) -> CudaKernel:
-        source = emitter(program)(program, facts, dims)
+    most = emit_for.most_shared_bytes("h200")
+
+    def padded(program, facts, dims, defines) -> CudaKernel:
+        source = emit_for.emit(program, facts, dims)
         source = replace(source, shared_bytes=source.shared_bytes * 3 // 2)
-        if source.shared_bytes > unsupported.MOST_SHARED_BYTES:
+        if source.shared_bytes > most:
             raise unsupported.SharedMemoryShort(unsupported.NO_CODE, "short")
         cubin = Cubin(b"", source.arch, registers=100, spill_bytes=0, stack_bytes=0, shared_bytes=0, log="")
         return CudaKernel(program, source, cubin, facts)
@@ -53,7 +54,7 @@ def test_plans_for_less_shared_memory_where_code_takes_more_than_planned(monkeyp
     shapes = {"bias": ((1024,), (1,))}
     given = {t.name: DeviceTensor(256, *shapes.get(t.name, ((1024, 1024), (1024, 1)))) for t in kernel.tensors}
     made = launch.kernel_for(kernel, dims, given, splits=False)
-    assert made.source.shared_bytes <= unsupported.MOST_SHARED_BYTES < 3 * made.source.shared_bytes
+    assert made.source.shared_bytes <= most < 3 * made.source.shared_bytes
 
 
 @tl.kernel

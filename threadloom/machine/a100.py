@@ -91,6 +91,7 @@ A100 = Device(
     dram_bytes_per_s=Figure(2.039e12, "NVIDIA A100 80GB data sheet"),
     max_worker_roles=1,
     facts=(
+        ("emitter", "sm80"),  # the folder of targets/cuda that writes the code
         ("threads_per_worker", 256),
         ("dot_rows", 64),  # mma has 16; eight warps share a tile, as rows x columns of warps
         ("whole_rows", 128),  # eight warps of 16 rows each

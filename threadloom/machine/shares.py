@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from threadloom.machine.model import SEU, Device, Figure, Memory, Rate
+from threadloom.machine.a100 import A100
+from threadloom.machine.model import SEU, Completion, Device, Figure, Memory, Rate
 
 
 def share(device: Device, parts: int) -> Device:
@@ -101,9 +102,36 @@ def _larger(memory: Memory, times: int) -> Memory:
     return replace(memory, capacity_bytes=Figure(held.value * times, f"{times} times {held.source}: in memory"))
 
 
+WARPS = "warps"
+
+
+def by_warps(device: Device) -> Device | None:
+    """`device` with the matrix units and copies of an A100, which later GPUs have as well: one worker of all warps,
+    without a role that feeds a copy engine and knows nothing of what workers compute. For kernels that cannot be
+    planned otherwise, and those whose products the assembler does not run side by side. Named "h200/warps"; None where
+    the device has no matrix unit of its own that is better."""
+    if "/" in device.name or all(u.completion is not Completion.MMA_GROUP for u in device.seus):
+        return None
+    vector = (u for u in device.seus if u.name == "vec")
+    shared = replace(A100.memory("smem"), capacity_bytes=device.memory("smem").capacity_bytes)
+    return replace(
+        A100,
+        name=f"{device.name}/{WARPS}",
+        arch=device.arch,
+        eu_count=device.eu_count,
+        clock_ghz=device.clock_ghz,
+        dram_bytes_per_s=device.dram_bytes_per_s,
+        seus=(*(u for u in A100.seus if u.name != "vec"), *vector),
+        memories=(shared, A100.memory("reg")),
+        facts=tuple((dict(A100.facts) | {"l2_bytes": device.fact("l2_bytes", 0)}).items()),
+    )
+
+
 def share_named(device: Device, parts: str) -> Device | None:
-    """The share of `device` that is called `parts` ("2", "8-direct"), or it with spills ("spilled-4"), if there is
-    one."""
+    """The share of `device` that is called `parts` ("2", "8-direct"), it with spills ("spilled-4") or with products by
+    warps ("warps"), if there is one."""
+    if parts == WARPS:
+        return by_warps(device)
     if parts.startswith(SPILLED):
         times = parts.removeprefix(SPILLED)
         return spilled(device, int(times)) if times in map(str, MORE_REGISTERS) else None

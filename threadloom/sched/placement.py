@@ -16,6 +16,7 @@ from threadloom.sched.clusters import shared_tiles
 from threadloom.sched.ops import Partition, Role
 from threadloom.sched.sizes import Sizes
 from threadloom.sched.whole_rows import whole_row_axes
+from threadloom.sched.worker_scalars import known_to_workers
 from threadloom.task.ops import Kind, Method, STask, TaskGraph, Tile
 from threadloom.tile.ops import Cast, Dim, Dot, Load, Map, Reduce, Scan, Store, Subscript
 from threadloom.tile.uses import operands, summed_axes
@@ -131,11 +132,11 @@ def _fed_by_threads(
 def _of_producer(graph: TaskGraph, units: dict[str, Unit], device: Device) -> set[str]:
     """Loads into products by threads, then, again and again, the loads and vector tasks that only such ones read."""
     readers = {t.name: [r for r in graph.tasks if set(r.reads) & set(t.writes)] for t in graph.tasks}
-    known = worker_scalars(graph)
+    known = known_to_workers(graph)
     found: set[str] = set()
     for t in graph.tasks:
         if t.kind in LOADS and not units[t.name].seu.is_async and any(r.kind is Kind.DOT for r in readers[t.name]):
-            if known & {*t.reads}:
+            if t.name in known:
                 raise CompileError(
                     NO_UNIT,
                     f"no unit of {device.name} can run {t.name}",
@@ -237,7 +238,7 @@ def _score(
             if method not in _LOAD_ORDER or not (seu.rate("bytes.load") or seu.rate("bytes.pack")):
                 return 0.0
             loads = [o for o in task.ops if isinstance(o, Load)]
-            if seu.completion is Completion.MBARRIER and device.arch != "cpu" and worker_scalars(graph) & {*task.reads}:
+            if seu.completion is Completion.MBARRIER and device.arch != "cpu" and task.name in known_to_workers(graph):
                 return 0.0  # the role that feeds the copy engine does not know them
             if method is Method.ASYNC_COPY and task.kind is Kind.GATHER and not _into_product(task, graph):
                 return 0.0  # straight into the registers of who has the indices
@@ -281,13 +282,6 @@ def _becomes_rows(load: STask, graph: TaskGraph, device: Device) -> bool:
     rows = {o.a.name for o, _ in dots}
     vector = all(t.kind is Kind.VECTOR and {*t.writes} <= rows for t in users)
     return bool(users) and vector and all(t.kind is Kind.DOT for t in made)
-
-
-def worker_scalars(graph: TaskGraph) -> frozenset[str]:
-    """Scalars that vector code makes, which only workers know."""
-    vector = {t.name for t in graph.tasks if t.kind is Kind.VECTOR}
-    made = [t for t in graph.tiles if not t.type.axes and vector & {*t.producers}]
-    return frozenset(name for t in made for name in (t.name, *t.values))
 
 
 def _has_rank(op: Load | Store, device: Device) -> bool:

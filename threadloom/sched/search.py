@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device
-from threadloom.machine.shares import MORE_REGISTERS, shares, spilled
+from threadloom.machine.shares import MORE_REGISTERS, by_warps, shares, spilled
 from threadloom.sched import greedy
 from threadloom.sched.add_apart import add_apart
 from threadloom.sched.backwards import backwards_loops
@@ -51,7 +51,7 @@ from threadloom.sched.own_policy import own_policy
 from threadloom.sched.partition import MOST_EXTENTS, Cut, partitions
 from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
-from threadloom.sched.placement import copy_engine
+from threadloom.sched.placement import NO_UNIT, copy_engine
 from threadloom.sched.rank import simulated_ns, worth_simulating
 from threadloom.sched.read_first import read_first
 from threadloom.sched.share_scalars import share_scalars
@@ -133,7 +133,15 @@ def plan(
     started = time.monotonic()
     machine = find_device(device)
     contexts, unsplit = _contexts(kernel, dims, machine, granularity, measured, only, splits, strides_ok or {})
-    fitting, rejected, total = _fitting(contexts, only)
+    try:
+        fitting, rejected, total = _fitting(contexts, only)
+    except CompileError as error:
+        simple = by_warps(machine)
+        if error.slug != NO_UNIT or simple is None:
+            raise
+        with suppress(CompileError):
+            return plan(kernel, dims, simple, policy, granularity, limit_s, measured, only, breadth, strides_ok, most)
+        raise
     if not fitting:
         nowhere = nowhere_error(contexts[0].graph, machine, rejected)
         if not any(r.family == "memory:reg" for r in rejected):

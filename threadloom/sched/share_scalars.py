@@ -27,7 +27,7 @@ _SHARED = (Kind.SCALAR, Kind.LOAD, Kind.GATHER)  # what other roles than the wor
 def share_scalars(graph: TaskGraph) -> TaskGraph:
     """The graph with such scalars moved; the same object where there are none."""
     of_tiles, wanted = _of_tiles(graph), _wanted(graph)
-    workers_own = {t.name for t in graph.tasks if t.kind is Kind.SCALAR and of_tiles & {*t.writes} - wanted}
+    workers_own = {t.name for t in graph.tasks if t.kind is Kind.SCALAR and of_tiles & {*t.writes}}
     graph = _as_vector_code(graph, workers_own)
     wanted -= of_tiles
     parts = {t.name: _parts(t, wanted, graph) for t in graph.tasks if t.kind is Kind.VECTOR}

@@ -34,7 +34,7 @@ layernorm(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, c
     #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = 0, column = (lane) * 8 + (i) % 8 + (i / 8) * 256;
-      copy_async_if<16>(smem_weight + column / 256 * 512 + row * 512 + (column % 256) * 2, weight_from + (i64)((i) % 8 + (i / 8) * 256) * weight_stride0, (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
+      if (warp_in_group % 8 == 0) copy_async_if<16>(smem_weight + column / 256 * 512 + row * 512 + (column % 256) * 2, weight_from + (i64)((i) % 8 + (i / 8) * 256) * weight_stride0, (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
     }
     copy_commit();
     // load_bias: bias
@@ -42,7 +42,7 @@ layernorm(const u16* __restrict__ x, const i64 x_stride0, const i64 x_stride1, c
     #pragma unroll
     for (int i = 0; i < 32; i += 8) {
       const u32 row = 0, column = (lane) * 8 + (i) % 8 + (i / 8) * 256;
-      copy_async_if<16>(smem_bias + column / 256 * 512 + row * 512 + (column % 256) * 2, bias_from + (i64)((i) % 8 + (i / 8) * 256) * bias_stride0, (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
+      if (warp_in_group % 8 == 0) copy_async_if<16>(smem_bias + column / 256 * 512 + row * 512 + (column % 256) * 2, bias_from + (i64)((i) % 8 + (i / 8) * 256) * bias_stride0, (lane) * 8 + (i) % 8 + (i / 8) * 256 < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

@@ -191,7 +191,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
     #pragma unroll
     for (int i = 0; i < 4; i += 4) {
       const u32 row = 0, column = (lane) % 16 * 4 + (i);
-      copy_async_if<16>(smem_bias + row * 256 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 16 * 4 + (i) < dim_N);
+      if ((lane / 16) % 2 == 0 && warp_in_group % 8 == 0) copy_async_if<16>(smem_bias + row * 256 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 16 * 4 + (i) < dim_N);
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

@@ -236,7 +236,7 @@ matmul(const float* __restrict__ a, const i64 a_stride0, const i64 a_stride1, co
     #pragma unroll
     for (int i = 0; i < 4; i += 4) {
       const u32 row = 0, column = (lane) % 8 * 4 + (i);
-      copy_async_if<16>(smem_bias + row * 128 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 8 * 4 + (i) < dim_N && n_at + (lane) % 8 * 4 + (i) < min(dim_N, n_at + 16));
+      if ((lane / 8) % 4 == 0 && warp_in_group % 8 == 0) copy_async_if<16>(smem_bias + row * 128 + (column) * 4, bias_from + (i64)((i)) * bias_stride0, n_at + (lane) % 8 * 4 + (i) < dim_N && n_at + (lane) % 8 * 4 + (i) < min(dim_N, n_at + 16));
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

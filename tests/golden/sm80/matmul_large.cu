@@ -218,7 +218,7 @@ matmul(const u16* __restrict__ a, const i64 a_stride0, const i64 a_stride1, cons
     #pragma unroll
     for (int i = 0; i < 8; i += 4) {
       const u32 row = 0, column = (lane) * 4 + (i) % 4 + (i / 4) * 128;
-      if ((lane) * 4 + (i) % 4 + (i / 4) * 128 < 160) copy_async_if<16>(smem_bias + row * 640 + (column) * 4, bias_from + (i64)((i) % 4 + (i / 4) * 128) * bias_stride0, (lane) * 4 + (i) % 4 + (i / 4) * 128 < 160 && n_at + (lane) * 4 + (i) % 4 + (i / 4) * 128 < dim_N && n_at + (lane) * 4 + (i) % 4 + (i / 4) * 128 < min(dim_N, n_at + 160));
+      if (warp_in_group % 8 == 0 && (lane) * 4 + (i) % 4 + (i / 4) * 128 < 160) copy_async_if<16>(smem_bias + row * 640 + (column) * 4, bias_from + (i64)((i) % 4 + (i / 4) * 128) * bias_stride0, (lane) * 4 + (i) % 4 + (i / 4) * 128 < 160 && n_at + (lane) * 4 + (i) % 4 + (i / 4) * 128 < dim_N && n_at + (lane) * 4 + (i) % 4 + (i / 4) * 128 < min(dim_N, n_at + 160));
     }
     copy_commit();
     copy_wait<0>();  // dependence: load_bias -> vector_t (bias)

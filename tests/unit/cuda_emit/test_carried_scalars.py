@@ -11,10 +11,8 @@ import pytest
 from quick import some
 
 import threadloom as tl
-from tests.unit.cuda_emit.test_forms import source_of
 from tests.unit.cuda_emit.test_products import compiled, is_right_on_cpu
 from tests.unit.cuda_sm80.emulation import run_on_cpu
-from threadloom.errors import CompileError
 from threadloom.machine.devices import device
 from threadloom.sched.check import check
 from threadloom.sched.ops import Issue, SProgram
@@ -153,26 +151,6 @@ def test_what_a_scalar_of_tiles_places_is_loaded_by_those_who_have_it():
 @pytest.mark.clang
 def test_scalars_of_tiles_place_loads_on_the_cpu():
     assert is_right_on_cpu(of_tiles, *of_of_tiles())
-
-
-@tl.kernel
-def operand_of_tiles(
-    x: tl.Tensor["P", "M", "K", tl.f16], w: tl.Tensor["K", "N", tl.f16]
-) -> tl.Tensor["M", "N", tl.f32]:
-    for n in tl.grid("N"):
-        m, k = tl.axis("M"), tl.axis("K")
-        page = 0
-        acc = tl.zeros(m, n)
-        for _ in tl.stream(tl.each("P")):
-            acc += tl.dot(x[page, m, k], w[k, n])
-            page = tl.cast(tl.max(tl.max(acc, m), n), page.dtype)
-        out[m, n] = acc
-
-
-def test_operands_of_products_are_not_placed_by_tiles():
-    with pytest.raises(CompileError) as caught:
-        source_of(operand_of_tiles.bind(np.zeros((3, 64, 32), np.float16), np.zeros((32, 16), np.float16)))
-    assert caught.value.slug == "no-unit-for-task" and "computed of tiles" in caught.value.why
 
 
 @tl.kernel

@@ -25,7 +25,8 @@ from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.search import plan
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.compile import facts_of
-from threadloom.targets.cuda.emit import KernelSource, emit
+from threadloom.targets.cuda.emit import KernelSource
+from threadloom.targets.cuda.emit_for import emit
 from threadloom.targets.cuda.launch import device_tensors
 from threadloom.targets.cuda.time_plan import packed_facts
 

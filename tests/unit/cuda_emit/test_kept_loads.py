@@ -14,7 +14,7 @@ from threadloom.machine.devices import device
 from threadloom.sched.check import check
 from threadloom.sched.search import plan
 from threadloom.targets.cuda.compile import facts_of
-from threadloom.targets.cuda.emit_for import emitter
+from threadloom.targets.cuda.emit_for import emit
 from threadloom.targets.cuda.infer import _agree_in_places
 from threadloom.targets.cuda.launch import device_tensors
 from threadloom.task.build import build_task_graph
@@ -100,7 +100,7 @@ def test_has_code(name: str, target: str):
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     program = plan(call.kernel, call.dims, target, most=4, splits=False).best
     assert check(program, device(target)) == []
-    assert emitter(program)(program, facts, call.dims).text
+    assert emit(program, facts, call.dims).text
 
 
 @pytest.mark.parametrize("name", CALLS)

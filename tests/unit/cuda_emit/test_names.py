@@ -9,7 +9,7 @@ import threadloom as tl
 from threadloom.sched.search import plan
 from threadloom.targets.cuda import nvrtc
 from threadloom.targets.cuda.compile import facts_of
-from threadloom.targets.cuda.emit_for import emitter
+from threadloom.targets.cuda.emit_for import emit
 from threadloom.targets.cuda.launch import device_tensors
 from threadloom.targets.cuda.names import identifier
 
@@ -49,7 +49,7 @@ def test_taken_names_compile(device, arch, call):
     given = device_tensors(call.kernel, call.arrays)
     facts = {t.name: facts_of(t, given[t.name]) for t in call.kernel.tensors}
     program = plan(call.kernel, call.dims, device, most=4, splits=False).best
-    source = emitter(program)(program, facts, call.dims)
+    source = emit(program, facts, call.dims)
     assert source.name == call.kernel.name + "_"
     assert nvrtc.compile_source(source.text, arch).spill_bytes == 0
 

@@ -9,7 +9,7 @@ import pytest
 import threadloom as tl
 from tests.unit.cuda_emit.test_products import is_right_on_cpu, source_of
 from tests.unit.cuda_emit.test_random_programs import compiled
-from threadloom.targets.cuda import emit
+from threadloom.targets.cuda import emit_for
 from threadloom.targets.cuda.kernel_plan import KernelPlan
 from threadloom.targets.cuda.sm80.plan import AmperePlan
 
@@ -43,7 +43,7 @@ def test_tiles_that_no_product_reads_are_not_padded_where_that_does_not_fit(monk
     """Found by random programs: 64 x 32 rows for 64 x 8."""
     call = beside.bind(*arguments(17, 5, 16, 8))
     wide = source_of(call)
-    monkeypatch.setattr(emit, "MOST_SHARED_BYTES", 100 * 1024)
+    monkeypatch.setattr(emit_for, "most_shared_bytes", lambda device: 128 * 1024)
     narrow = compiled(call)
     assert rows(wide, "x").startswith("64 x 32 x 16 f32") and rows(narrow, "x").startswith("64 x 16 x 16 f32")
     assert rows(wide, "b") == rows(narrow, "b")

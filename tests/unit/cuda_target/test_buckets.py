@@ -125,7 +125,7 @@ def test_code_that_serves_is_the_code_that_would_be_made(name: str):
 def test_further_partitions_are_scheduled_where_all_have_faults(monkeypatch):
     """Where the code of everything that the search scheduled spills, smaller tiles are tried."""
     kernel, dims = added.tile(), {"M": 4096, "N": 1024}
-    monkeypatch.setattr(best_plan, "compile_program", lambda program, *rest, arch: program)
+    monkeypatch.setattr(best_plan, "compile_program", lambda program, *rest: program)
     facts = {t.name: TensorFacts(t, 1, True) for t in kernel.tensors}
     scheduled = len(plan(kernel, dims, "h200").candidates)
     found = list(best_plan.compiled(kernel, dims, facts, find_device("h200"), ()))

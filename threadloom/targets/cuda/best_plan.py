@@ -17,6 +17,7 @@ from dataclasses import replace
 from threadloom.errors import CompileError, InternalError, slug
 from threadloom.machine.devices import device as find_device
 from threadloom.machine.model import Device, Figure
+from threadloom.machine.shares import by_warps
 from threadloom.sched.candidate import Candidate
 from threadloom.sched.live_registers import live_bytes
 from threadloom.sched.ops import Issue, SProgram
@@ -24,7 +25,7 @@ from threadloom.sched.search import plan, proved_program
 from threadloom.targets.cuda.compile import CudaKernel, compile_program
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.faults import fault_of
-from threadloom.targets.cuda.unsupported import SharedMemoryShort
+from threadloom.targets.cuda.unsupported import NO_CODE, SharedMemoryShort
 from threadloom.task.ops import Kind, Method
 from threadloom.tile.ops import Kernel, Load, Store
 
@@ -32,7 +33,6 @@ NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compile
 
 MANY_SHORT = 4  # plans short of shared memory, after which others that take less are made
 MANY_SERIALISED = 4  # plans whose products the assembler runs one by one, after which warps do the products
-BY_WARPS = "a100"  # the model for such plans: mma.sync and cp.async, which later GPUs run as well
 LEAST_PLANNED_BYTES = 32 * 1024  # of shared memory, below which plans are not made smaller
 TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not fit the launch bounds
 MOST_TRIED = 32  # plans compiled before one with faults is taken
@@ -47,7 +47,27 @@ def best_compiled(
     splits: bool,
 ) -> CudaKernel:
     """Compile the best plan whose code is what was planned. One with spills or serialised products is only taken where
-    every plan of the search has some; spills of a plan that was measured, here or for a near shape, are in its time."""
+    every plan of the search has some; spills of a plan that was measured, here or for a near shape, are in its time.
+    Where none has code, warps do the products."""
+    try:
+        return _best_of_model(kernel, dims, facts, machine, defines, splits)
+    except CompileError as error:
+        if error.slug not in (NO_CODE, NOT_COMPILED) or by_warps(machine) is None:
+            raise
+        made = _by_warps(kernel, dims, facts, machine, defines, splits)
+        if made is None:
+            raise
+        return made
+
+
+def _best_of_model(
+    kernel: Kernel,
+    dims: dict[str, int],
+    facts: dict[str, TensorFacts],
+    machine: Device,
+    defines: tuple[str, ...],
+    splits: bool,
+) -> CudaKernel:
     from threadloom.sched.reuse import is_measured
 
     fallback: CudaKernel | None = None
@@ -75,10 +95,10 @@ def best_compiled(
         if short == len(reasons) >= MANY_SHORT or serialised == len(reasons) >= MANY_SERIALISED:
             break
     if serialised and serialised == len(reasons):
-        return _by_warps(kernel, dims, facts, machine.arch, defines, splits) or fallback
+        return _by_warps(kernel, dims, facts, machine, defines, splits) or fallback
     if short and short == len(reasons) and (smaller := _with_less_memory(machine)) is not None:
         with suppress(CompileError):  # the reason is what was short here
-            return best_compiled(kernel, dims, facts, smaller, defines, splits)
+            return _best_of_model(kernel, dims, facts, smaller, defines, splits)
     if fallback is None and no_code is not None:
         raise no_code  # of the best plan, at the line that it is about
     if fallback is None:
@@ -106,13 +126,17 @@ def _by_warps(
     kernel: Kernel,
     dims: dict[str, int],
     facts: dict[str, TensorFacts],
-    arch: str,
+    machine: Device,
     defines: tuple[str, ...],
     splits: bool,
 ) -> CudaKernel | None:
-    """The best plan whose products each warp does for itself, compiled for `arch`: no pipeline of products, which the
-    assembler has to see through, and all else as good as it gets without. None where its code has faults, too."""
-    tried = compiled(kernel, dims, facts, find_device(BY_WARPS), defines, splits, arch)
+    """The best plan whose products each warp does for itself: no pipeline of products, which the assembler has to see
+    through, no role that knows less than the others, and all else as good as it gets without. None where its code has
+    faults, too."""
+    simple = by_warps(machine)
+    if simple is None:
+        return None
+    tried = compiled(kernel, dims, facts, simple, defines, splits)
     with suppress(CompileError):
         for made in itertools.islice(tried, MANY_SERIALISED):
             if isinstance(made, CudaKernel) and not fault_of(made):
@@ -121,14 +145,14 @@ def _by_warps(
 
 
 def compiled(
-    kernel, dims, facts, machine: Device, defines, splits: bool = True, arch: str = ""
+    kernel, dims, facts, machine: Device, defines, splits: bool = True
 ) -> Iterator[CudaKernel | CompileError | str]:
     """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
-    many at a time as there are cores (NVRTC runs in parallel). `arch`: as in `compile_program`."""
+    many at a time as there are cores (NVRTC runs in parallel)."""
 
     def attempt(program) -> CudaKernel | CompileError | str:
         try:
-            return compile_program(program, facts, dims, defines, arch=arch)
+            return compile_program(program, facts, dims, defines)
         except CompileError as error:
             return error
         except InternalError as error:

@@ -45,7 +45,7 @@ def declare(e: RoleEmitter, loop: int) -> None:
 def begin_loop(e: RoleEmitter, loop: Loop) -> None:
     for init, arg, _, _ in e.plan.shared_scalars.get(loop.id, ()):
         for stage in _stages(e, loop.id):
-            e.scope.writer.line(f"{e.carried[loop.id, arg.name, stage]} = {e.scope.registers[init.name].name};")
+            e.scope.writer.line(f"{e.carried[loop.id, arg.name, stage]} = {e.scope.scalar(init.name)};")
     if e.homes is not None:
         e.homes.begin_loop(loop)
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from threadloom.errors import CompileError, slug
 from threadloom.sched.ops import SProgram
-from threadloom.targets.cuda import driver, nvrtc, unsupported
+from threadloom.targets.cuda import driver, nvrtc
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.driver_calls import OnContext
 from threadloom.targets.cuda.emit import KernelSource
-from threadloom.targets.cuda.emit_for import emitter
+from threadloom.targets.cuda.emit_for import emit
 from threadloom.targets.cuda.group_waits import with_full_waits
 from threadloom.targets.cuda.launch_parts import PreparedParts, between_tensors, shape_of
 from threadloom.targets.cuda.launch_prepared import Parameter, Prepared, number, scalar
@@ -159,20 +159,13 @@ def compile_program(
     dims: dict[str, int],
     defines: tuple[str, ...] = (),
     timeline: int = 0,
-    arch: str = "",
 ) -> CudaKernel:
     """Machine code for arguments like `facts`, of `program` and of what combines its parts. `defines`: for the device
-    code; `timeline`: records of clocks to keep (of the parts only); `arch`: what to compile for, where that is not what
-    the program was planned for but one that runs the same instructions. CompileError where there is no code or
-    it takes more shared memory than there is."""
+    code; `timeline`: records of clocks to keep (of the parts only). CompileError where there is no code or it takes
+    more shared memory than there is."""
     if program.combine is not None:
         facts = facts | between_facts(program, dims)
-    source = emitter(program)(program, facts, dims, timeline)
-    if source.shared_bytes > unsupported.MOST_SHARED_BYTES:  # NVRTC may take long for code that cannot run
-        what = f"{source.shared_bytes} bytes of shared memory are needed"
-        why = f"a block has at most {unsupported.MOST_SHARED_BYTES}"
-        raise unsupported.SharedMemoryShort(unsupported.NO_CODE, what, why=why, try_="other tile sizes")
-    source = replace(source, arch=arch or source.arch)
+    source = emit(program, facts, dims, timeline)
     cubin = nvrtc.compile_source(source.text, source.arch, defines=defines)
     if cubin.serialised:
         patient = replace(source, text=with_full_waits(source.text))
@@ -180,7 +173,7 @@ def compile_program(
         source, cubin = (source, cubin) if again.serialised else (patient, again)
     made = CudaKernel(program, source, cubin, facts)
     if program.combine is not None:
-        made.combine = compile_program(program.combine, facts, dims, defines, arch=arch)
+        made.combine = compile_program(program.combine, facts, dims, defines)
     return made
 
 

@@ -166,7 +166,7 @@ def uniform_index(scope: Scope, subscript: tile.Subscript, shift: dict[str, str]
             moved = shift.get(t.axis, "0")
             text = " + ".join(x for x in (text, moved) if x != "0") or "0"
         else:
-            text = scope.registers[t.value.name].name
+            text = scope.scalar(t.value.name)
         if text != "0":
             terms.append(text if t.coefficient == 1 else f"{t.coefficient} * ({text})")
     if subscript.offset:
@@ -211,7 +211,7 @@ def emit_store(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: TensorFacts
     vector = 1 if atomic else vector_elems(op.subscripts, facts, layout)
     source = op.value.type.dtype
     missing = missing_axes(scope, op)
-    owner = "" if missing else _owner(layout)
+    owner = "" if missing else owner_test(layout)
     with w.block(f"if ({owner})" if owner else ""), _along(scope, missing, layout):
         w.line(unroll(layout.registers, source))
         with w.block(f"for (int i = 0; i < {layout.registers}; i += {vector})"):
@@ -250,7 +250,7 @@ def _emit_store_nibbles(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: Te
     if missing_axes(scope, op) or not _holds_pairs(scope, op, facts, layout):
         _emit_store_halves(scope, op, facts, layout)
         return
-    owner = _owner(layout)
+    owner = owner_test(layout)
     with w.block(f"if ({owner})" if owner else ""):
         w.line(unroll(layout.registers, source))
         with w.block(f"for (int i = 0; i < {layout.registers}; i += 2)"):
@@ -268,7 +268,7 @@ def _emit_store_nibbles(scope: Scope, op: tile.Store | tile.AtomicAdd, facts: Te
 def _emit_store_halves(scope: Scope, op: tile.Store, facts: TensorFacts, layout: Layout) -> None:
     """Element by element, where the two of a byte are in different threads."""
     w, tensor, missing = scope.writer, facts.tensor, missing_axes(scope, op)
-    owner = "" if missing else _owner(layout)
+    owner = "" if missing else owner_test(layout)
     with w.block(f"if ({owner})" if owner else ""), _along(scope, missing, layout):
         w.line(unroll(layout.registers, op.value.type.dtype))
         with w.block(f"for (int i = 0; i < {layout.registers}; i++)"):
@@ -401,7 +401,7 @@ def _valid(scope: Scope, value: tile.Value, layout: Layout, register: str = "i")
     return tests
 
 
-def _owner(layout: Layout) -> str:
+def owner_test(layout: Layout) -> str:
     """C condition that holds in one of the threads that hold the same element."""
     tests = []
     for source, variable in ((Source.LANE, "lane"), (Source.WARP, "warp_in_group")):

@@ -284,7 +284,7 @@ def _write_in_parts(
     with w.block(f"for (int {number} = 0; {number} < {parts}; {number}++)"):
         with w.block(f"if ({none})"):
             w.line(unroll(layout.registers))
-            target, fill = scope.registers[mask.result.name].name, scope.registers[mask.fill.name].name
+            target, fill = scope.registers[mask.result.name].name, scope.scalar(mask.fill.name)
             w.line(f"for (int i = 0; i < {count}; i++) {target}[{number} * {count} + i] = {fill};")
         part = (f"{number} * {count}", count)
         if all(whole):

@@ -28,7 +28,7 @@ from threadloom.targets.cuda.places import Places
 from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.rings import declare_rings
 from threadloom.targets.cuda.section import RoleEmitter
-from threadloom.targets.cuda.unsupported import MOST_SHARED_BYTES, located
+from threadloom.targets.cuda.unsupported import located
 from threadloom.targets.cuda.wgmma import wrapper
 from threadloom.task.ops import Method
 from threadloom.tile import ops as tile
@@ -69,14 +69,12 @@ def emit(
     pads_all: bool = True,
 ) -> KernelSource:
     """`timeline`: records of in-kernel clocks that each role of block 0 keeps (0: none; see `clocks.py`); `pads_all`:
-    pad tiles that no product reads, too, if that fits."""
+    pad tiles that no product reads, too (`emit_for.py`: if that fits)."""
     plan = KernelPlan(program, facts, dims, timeline=timeline, pads_all=pads_all)
     kernel = program.graph.kernel
     body = Writer()
     with located(kernel.loc):
         shared_bytes = _emit_body(body, plan)
-    if pads_all and shared_bytes > MOST_SHARED_BYTES:
-        return emit(program, facts, dims, timeline, pads_all=False)
     threads = 32 * sum(r.warps for r in program.roles)
     maps = tuple(sorted(plan.maps.items()))
     direct = direct_tensors(plan)

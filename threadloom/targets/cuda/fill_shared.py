@@ -11,6 +11,7 @@ from threadloom.targets.cuda.copy import (
     guarded_element,
     inside,
     offset,
+    owner_test,
     vector_elems,
 )
 from threadloom.targets.cuda.elements import define
@@ -65,6 +66,7 @@ def emit_fill_shared(
                 valid = inside(facts.tensor, indices, _valid(scope, op, layout, "(i + e)"))
                 w.line(f"piece[e] = {valid} ? {element} : ({kind})0;")
         tests += [f"column < {columns}"] if layout.extent(shared.column_axis) > columns else []
+        tests += [test] if (test := owner_test(layout)) else []  # of threads that stand at the same place one writes
         guard = f"if ({' && '.join(tests)}) " if tests else ""
         w.line(f"{guard}write_shared<16>({address(shared, slot, 'row', 'column')}, piece);")
     scope.registers = outside  # what the loop declared is gone

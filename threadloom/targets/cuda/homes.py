@@ -69,7 +69,7 @@ class Homes:
         stages of the loop around it have different instances, and an earlier run may still be read."""
         for init, arg, _, _ in loop.carried:
             if init.name in self.begins and (home := self.of(arg.name)) is not None:
-                self.scope.writer.line(f"{home.name} = {self.scope.registers[init.name].name};")
+                self.scope.writer.line(f"{home.name} = {self.scope.scalar(init.name)};")
 
     def _declare(self, tile: Tile) -> None:
         layouts = {v: self.plan.layouts[v] for v in tile.values if v in self.plan.layouts}

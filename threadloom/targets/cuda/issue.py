@@ -70,7 +70,7 @@ def guard_of(e: RoleEmitter, task: STask) -> str:
     """C condition under which the sTask runs, "" where it always does."""
     tests = []
     for guard in e.plan.guards(task):
-        name = e.scope.registers[guard.cond].name
+        name = e.scope.scalar(guard.cond)
         tests.append(name if guard.wanted else f"!{name}")
     return " && ".join(tests)
 
@@ -237,7 +237,11 @@ def vector_task(
         known.pop(name, None)
     kept = frozenset(task.writes) | {o.arg.name for o in packed.values()}
     dying = e.plan.read_last_by(task) | e.homes.overwritten(task)
-    vector.emit_vector(e.scope, ops, _layouts(e, ops), kept, dying)
+    if any(isinstance(o, tile.Load) for o in ops):  # scalar code on what was computed of tiles
+        for op in ops:
+            _define_scalar(e, op)
+    else:
+        vector.emit_vector(e.scope, ops, _layouts(e, ops), kept, dying)
     for name in made_packed:
         source = packed[name].arg if name in packed else e.plan.value(name)
         elements.bring(e.scope, source)

@@ -140,7 +140,7 @@ def emit_mask(scope: Scope, mask: Mask, layout: Layout) -> None:
     """Overwrite in the registers of the source, which become those of the result."""
     chain = dict(mask.chain)
     held = scope.registers[mask.source.name]
-    fill = scope.registers[mask.fill.name].name
+    fill = scope.scalar(mask.fill.name)
     element = _text(mask.condition.result, chain, scope, layout)
     always = _always(mask.condition.result, chain, scope, layout, not mask.fills)
     scope.registers[mask.result.name] = held
@@ -180,7 +180,7 @@ def masked(scope: Scope, mask: Mask, layout: Layout, element: str, register: str
     always = always_whole(scope, mask, layout)
     if always and scope.assumes(always):
         return element
-    test, fill = _text(mask.condition.result, chain, scope, layout, register), scope.registers[mask.fill.name].name
+    test, fill = _text(mask.condition.result, chain, scope, layout, register), scope.scalar(mask.fill.name)
     changed = mask.applied(element, fill)
     return f"{test} ? {changed} : {element}" if mask.fills else f"{test} ? {element} : {changed}"
 
@@ -199,7 +199,7 @@ def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: La
             return _text(op.value, chain, scope, layout, register)
         case tile.Cast() as op:
             return _text(op.arg, chain, scope, layout, register)
-    return scope.registers[value.name].name
+    return scope.scalar(value.name)
 
 
 def _compared(op: tile.Map, chain: dict[str, tile.Op], scope: Scope, layout: Layout, register: str) -> str:
@@ -214,7 +214,7 @@ def _compared(op: tile.Map, chain: dict[str, tile.Op], scope: Scope, layout: Lay
         mine, other = ("+", "-") if sign > 0 else ("-", "+")
         index = chain.get(value.name)
         if not isinstance(index, tile.Index):
-            right.append(f" {other} (i64)({scope.registers[value.name].name})")
+            right.append(f" {other} (i64)({scope.scalar(value.name)})")
             continue
         threads, registers = coordinate(layout, index.axis, register)
         left += [f" {mine} ({registers})"] if registers != "0" else []
@@ -315,6 +315,6 @@ def _range(
         case tile.Cast():
             return _range(op.arg, chain, scope, layout, part)
         case None:
-            name = scope.registers[value.name].name
+            name = scope.scalar(value.name)
             return name, name
     return None

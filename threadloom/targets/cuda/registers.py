@@ -120,6 +120,11 @@ class Scope:
         self.names.add(chosen)
         return chosen
 
+    def scalar(self, name: str) -> str:
+        """C expression of a value without axes: vector code leaves what it reduces in an array of one register."""
+        held = self.registers[name]
+        return held.name if held.scalar else f"{held.name}[0]"
+
     def index(self, layout: Layout, axis: str, register: str) -> str:
         """C expression: the index along `axis` of the element in `register`."""
         place = self.places[axis]

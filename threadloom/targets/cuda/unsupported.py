@@ -11,9 +11,6 @@ from threadloom.source import Loc
 NO_CODE = slug("gpu-no-code", "the generator of GPU code has no code for an operation, in the form this plan needs")
 
 
-MOST_SHARED_BYTES = 227 * 1024  # of a block
-
-
 class SharedMemoryShort(CompileError):
     """The code of a plan takes more shared memory than there is; that of one with smaller tiles may not."""
 

@@ -28,7 +28,7 @@ from threadloom.targets.cuda.registers import Scope
 from threadloom.targets.cuda.rings import declare_rings
 from threadloom.targets.cuda.sm80.plan import AmperePlan
 from threadloom.targets.cuda.sm80.section import WorkerEmitter
-from threadloom.targets.cuda.unsupported import NO_CODE, SharedMemoryShort, located, no_code
+from threadloom.targets.cuda.unsupported import located, no_code
 from threadloom.writer import Writer
 
 ALIGN_BYTES = 128
@@ -42,7 +42,7 @@ def emit(
     pads_all: bool = True,
 ) -> KernelSource:
     """`timeline`: records of in-kernel clocks that block 0 keeps (0: none; see `targets/cuda/clocks.py`); `pads_all`:
-    pad tiles that no product reads, too, if that fits."""
+    pad tiles that no product reads, too (`emit_for.py`: if that fits)."""
     if len(program.roles) != 1:
         raise InternalError(f"{program.device}: one worker role is expected, not {len(program.roles)}")
     kernel, body = program.graph.kernel, Writer()
@@ -51,13 +51,6 @@ def emit(
     plan = AmperePlan(program, facts, dims, timeline=timeline, pads_all=pads_all)
     with located(kernel.loc):
         shared_bytes = _emit_body(body, plan, program.roles[0])
-    most = int(device(program.device).memory("smem").capacity_bytes.value)
-    if pads_all and shared_bytes > most:
-        return emit(program, facts, dims, timeline, pads_all=False)
-    if shared_bytes > most:
-        why = f"with its padding it needs {shared_bytes} bytes of shared memory of {most}"
-        what = "there is no GPU code for tiles of this size"
-        raise SharedMemoryShort(NO_CODE, what, why=why, try_="other tile sizes", loc=kernel.loc)
     threads, direct, names = plan.team.threads, direct_tensors(plan), dims_of(plan)
     text = Writer()
     emit_head(text, plan, threads, shared_bytes, "sm80.cuh")
@@ -69,7 +62,7 @@ def emit(
         text.lines(body.text())
     grid = tuple((a.axis.dim, plan.extents[a.axis.name], 1) for a in plan.loop(0).axes)
     return KernelSource(
-        identifier(kernel.name), text.text(), "sm_80", threads, shared_bytes, 1,
+        identifier(kernel.name), text.text(), device(program.device).arch, threads, shared_bytes, 1,
         program.partition.persistent, (),
         direct, names,
         tuple((s.name, s.dtype.name) for s in kernel.scalars), grid, (),

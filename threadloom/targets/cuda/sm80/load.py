@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from threadloom.targets.cuda import functions as c
-from threadloom.targets.cuda.copy import TensorFacts, dim_name, element_indices, offset, vector_elems
+from threadloom.targets.cuda.copy import TensorFacts, dim_name, element_indices, offset, owner_test, vector_elems
 from threadloom.targets.cuda.layout import Digit, Layout, Source, coordinate, rows
 from threadloom.targets.cuda.names import identifier
 from threadloom.targets.cuda.registers import Scope
@@ -53,7 +53,8 @@ def emit_async_fill(
         tests = belongs + _inside(scope, op, facts, layout, indices, shared.column_axis)
         limits = _limits(scope, op, facts, layout, indices, shared.column_axis)
         from_ = first + "".join(f" + (i64)({x}) * {name}_stride{d}" for d, x in enumerate(moved) if x != "0")
-        guard = f"if ({' && '.join(belongs)}) " if belongs else ""
+        mine = [test] if (test := owner_test(layout)) else []  # of threads that stand at the same place one copies
+        guard = f"if ({' && '.join(mine + belongs)}) " if mine + belongs else ""
         to = address(shared, slot, "row", "column")
         if elems == 1 or _ends_with_chunks(scope, op, facts, shared.column_axis, elems):
             inside = " && ".join(tests + [f"{x} < {end}" for end, x in limits])
@@ -117,7 +118,7 @@ def _first(scope: Scope, op: tile.Load, layout: Layout) -> list[str]:
         terms = [str(s.offset)] if s.offset else []
         for t in s.terms:
             if t.value is not None:
-                text = scope.registers[t.value.name].name
+                text = scope.scalar(t.value.name)
             else:
                 thread = coordinate(layout, t.axis, "i")[0] if t.axis in layout.axes else "0"
                 text = " + ".join(x for x in (scope.places[t.axis].first, thread) if x != "0") or "0"
