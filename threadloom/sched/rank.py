@@ -10,17 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threadloom.sched.candidate import Candidate
+from threadloom.sched.costs import dot_shape
 from threadloom.sched.inter import launch_ns_of, spread
 from threadloom.sched.ops import SProgram
 from threadloom.sched.semantics import Trips
 from threadloom.sched.timeline import Timeline
 from threadloom.task.ops import TaskGraph
+from threadloom.tile.ops import Dot
 
 JITTER = 0.05
 SHORT, LONG = 4, 12  # iterations of each loop in the two runs
 SHORT_NESTED = 3  # where loops lie in loops, whose iterations multiply
 MOST_SIMULATED = 5
 MOST_ALIKE = 3  # of one number of workers
+TIE = 1.001  # predicted times that differ by less say nothing
 CLOSE = 1.15  # candidates predicted to be slower than the best by more are not simulated
 
 
@@ -110,3 +113,19 @@ def worth_simulating(scheduled: list[Candidate]) -> list[Candidate]:
         chosen += [c for c in alike[:MOST_ALIKE] if c not in chosen]
     least = min(close, key=lambda c: c.floor_ns)
     return chosen if least in chosen else [*chosen, least]
+
+
+def wider_first(candidates: list[Candidate], ns: list[float]) -> list[Candidate]:
+    """The candidates, best first by `ns`; those as good as the best by how wide a worker's products are. An instruction
+    of a matrix unit reads its rows and all columns from shared memory, so wide ones read less for the same work, which
+    takes power. Measured on an H200, 4096 cubed: 128 x 256 takes 0.988 of the time of 256 x 128, predicted to take the
+    same, half of that by the clock."""
+    if not candidates or not candidates[0].simulated_ns or not candidates[0].context.device.fact("dot_rows"):
+        return candidates
+    as_good = sum(1 for c, time in zip(candidates, ns, strict=True) if c.simulated_ns and time <= TIE * ns[0])
+    return sorted(candidates[:as_good], key=_columns, reverse=True) + candidates[as_good:]
+
+
+def _columns(made: Candidate) -> int:
+    dots = [op for t in made.context.graph.tasks for op in t.ops if isinstance(op, Dot)]
+    return max((dot_shape(op, made.sizes, share=True)[1] for op in dots), default=0)

@@ -52,7 +52,7 @@ from threadloom.sched.partition import MOST_EXTENTS, Cut, partitions
 from threadloom.sched.parts import Parts, parts_of
 from threadloom.sched.pipeline import Problem
 from threadloom.sched.placement import NO_UNIT, copy_engine
-from threadloom.sched.rank import simulated_ns, worth_simulating
+from threadloom.sched.rank import simulated_ns, wider_first, worth_simulating
 from threadloom.sched.read_first import read_first
 from threadloom.sched.share_scalars import share_scalars
 from threadloom.sched.sizes import BoundScalars, axis_extents
@@ -221,6 +221,7 @@ def _best_program(scheduled: list[Candidate], policy: str | Scheduler, rejected:
         at = scheduled.index(made) + 1
         scheduled[at:at] = _varied(made, policy)
     scheduled.sort(key=lambda c: (c.simulated_ns == 0.0, _weighed(c, c.simulated_ns), _weighed(c, c.predicted_ns)))
+    scheduled[:] = wider_first(scheduled, [_weighed(c, c.simulated_ns) for c in scheduled])
     while scheduled:
         program, finding = _prove(scheduled[0], policy)
         if program is not None:
