@@ -90,7 +90,7 @@ def _compile(compiler: Compiler, flags: list[str], headers: bytes, made: Path) -
     options = ["-Xclang", "-emit-pch", "-Xclang", "-fno-pch-timestamp"]
     done = compiler.run([*flags, *options, "-c", str(source), "-o", part])
     if done.returncode:
-        os.unlink(part)
+        Path(part).unlink(missing_ok=True)  # clang may have removed it
         return False
     os.replace(part, made)
     return True
