@@ -161,7 +161,7 @@ else if (group == 1) {
             const int i = other / 1 % 2 * 2 + word * 4;
             const u32 piece_row = (lane / 4) + (warp_in_group) * 16 + (i / 2) % 2 * 8, piece_column = (lane) % 4 * 2 + (i) % 2 + (i / 4) * 8;
             u32 piece[4];
-            read_shared<16>(piece, smem_w + ring_1_4_0.slot * 4096 + piece_row * 64 + ((piece_column & ~7)) / 2);
+            read_shared<16>(piece, smem_w + ring_1_4_0.slot * 4096 + piece_row * 64 + (((piece_column & ~7)) / 2 ^ (piece_row / 2 & 3) * 16));
             const u32 scale = pack_f16(scales_2[(i / 2) % 2], scales_2[(i / 2) % 2]);
             #pragma unroll
             for (int e = 0; e < 4; e++) weights_packed[i / 2 + e * 2] = multiply_f16(nibbles_f16(piece[e], byte, parts, 0xd480e408), scale);

@@ -23,7 +23,9 @@ def test_weights_are_unpacked_in_registers_from_words_that_the_copy_engine_bring
     (spec,) = [spec for _, spec in made.maps if spec.tensor == "w"]
     assert spec.box[0] == 64, "bytes, not elements"
     assert "smem_weights" not in made.text and "group_sync" not in made.text
-    assert re.search(r"read_shared<16>\(piece, smem_w .*piece_row \* 64 \+ \(\(piece_column & ~7\)\) / 2\)", made.text)
+    at = r"piece_row \* 64 \+ \(\(\(piece_column & ~7\)\) / 2 \^"
+    assert re.search(rf"read_shared<16>\(piece, smem_w .*{at}", made.text)
+    assert spec.swizzle_bytes == 64, "lanes read down rows of 64 bytes: four of eight would meet in a bank"
     value = "multiply_f16(nibbles_f16(piece[e], byte, parts, 0xd480e408), scale)"
     assert f"weights_packed[i / 2 + e * 2] = {value}" in made.text
     assert re.search(r"bulk_load\(smem_w[^;]*, \(128 \* \(g_at\)\) / 2, n_at\)", made.text)

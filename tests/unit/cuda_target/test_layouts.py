@@ -10,11 +10,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from threadloom.dtypes import f16, f32
+from threadloom.dtypes import f16, f32, u4
 from threadloom.errors import CompileError, InternalError
 from threadloom.targets.cuda.layout import Layout, Source, accumulator, coordinate, register_index, rows, uniform
 from threadloom.targets.cuda.other_axes import with_others
 from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.shared_access import address
 from threadloom.targets.cuda.staging import staging_of
 
 
@@ -110,6 +111,17 @@ def test_shared_tiles_are_panels_of_128_bytes():
     wide = SharedTile("s", f32, (("m", 3),), "n", 512, 1, swizzled=False)
     assert (wide.panels, wide.panel_columns, wide.rows) == (2, 256, 3)
     assert wide.bytes_per_slot == wide.box_bytes == 3 * 512 * 4
+
+
+def test_short_lines_are_permuted_as_the_copy_engine_does():
+    """16-byte chunk c of row r stands at c ^ (r / 2 % 4), by address bits: eight rows read at once meet in no bank."""
+    tile = SharedTile("s", u4, (("n", 32),), "k", 128, 2, swizzled=False, short_lines=True)
+    assert (tile.swizzle_bytes, tile.row_bytes, tile.bytes_per_slot % 512) == (64, 64, 0)
+    text = address(tile, "slot", "row", "column")
+    for chunk in range(4):
+        at = [evaluate(text, s=0, slot=1, row=r, column=chunk * 32) for r in range(32)]
+        assert at == [2048 + 64 * r + 16 * (chunk ^ ((2048 + 64 * r) >> 7 & 3)) for r in range(32)]
+        assert all(len({a // 16 % 8 for a in at[first : first + 8]}) == 8 for first in range(0, 32, 8))
 
 
 # ---------------------------------------------------------------- staging

@@ -20,7 +20,7 @@ from threadloom.targets.cuda.infer import Extents, infer_layouts
 from threadloom.targets.cuda.layout import Layout, Source
 from threadloom.targets.cuda.program_view import ProgramView
 from threadloom.targets.cuda.scalars import find_late_scalars, find_shared_scalars, is_shared_scalar, outlives_its_pass
-from threadloom.targets.cuda.shared import SharedTile
+from threadloom.targets.cuda.shared import SHORT_BYTES, SharedTile
 from threadloom.targets.cuda.staging import BOX_ROWS, Staging, staging_of, store_map
 from threadloom.targets.cuda.team import WARPGROUP, Team
 from threadloom.targets.cuda.unsupported import no_code
@@ -29,6 +29,7 @@ from threadloom.task.ops import Kind, Method, STask, Tile
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands, results
 
+LARGEST_BOX = 256  # rows
 WIDEST = 16  # elements of one access, at most
 
 
@@ -266,15 +267,20 @@ class KernelPlan(ProgramView):
         granule = 1 if swizzled else max(1, copy.BOX_GRANULE_BYTES * 8 // dtype.bits)  # rows of a box: whole 16 bytes
         columns = -(-self.padded(column, value.name) // granule) * granule
         base = own_name(b.tile) if b.role else "smem_" + c_name(b.name)
-        return SharedTile(base, dtype, rows, column, columns, b.slots, swizzled)
+        short = not swizzled and columns * dtype.bits == SHORT_BYTES * 8 and self.filled_by_copies(b.name)
+        short = short and math.prod(n for _, n in rows) <= LARGEST_BOX and self._reads_down(value.name, rows)
+        return SharedTile(base, dtype, rows, column, columns, b.slots, swizzled, short)
 
     def _wants_swizzle(self, value: str, rows: tuple[tuple[str, int], ...], column: str) -> bool:
         """Whether threads read a tile of whole 128-byte lines with their lanes down the rows: in plain rows their
         banks would meet. A few panels at most: each is a copy of its own."""
-        layout = self.layouts.get(value)
         line_bits = self.extents[column] * self.value(value).type.dtype.bits
-        whole = math.prod(extent for _, extent in rows) % 8 == 0 and line_bits % 1024 == 0
-        if layout is None or not rows or not whole or line_bits > 4 * 1024:
+        return line_bits % 1024 == 0 and line_bits <= 4 * 1024 and self._reads_down(value, rows)
+
+    def _reads_down(self, value: str, rows: tuple[tuple[str, int], ...]) -> bool:
+        """Whether threads read a tile, of rows in eights, with their lanes down the rows."""
+        layout = self.layouts.get(value)
+        if layout is None or not rows or math.prod(extent for _, extent in rows) % 8:
             return False
         down = math.prod(d.size for d in layout.of(Source.LANE) if d.axis in dict(rows))
         return down >= 4 or layout.of(Source.REGISTER)[0].axis in dict(rows)
@@ -360,9 +366,8 @@ class KernelPlan(ProgramView):
                 op = self.load_op(name)
                 shared = self.shared_tile(op.result.name)
                 boxes = copy.box_extents(shared, self.multicast(op.result.name))
-                swizzle_bytes = 128 if shared.swizzled else 0
                 axes = copy.bulk_axes(op)
-                spec = copy.map_spec(self.facts[op.tensor], axes, boxes, swizzle_bytes, shared)
+                spec = copy.map_spec(self.facts[op.tensor], axes, boxes, shared.swizzle_bytes, shared)
                 made[self.map_name(name)] = spec
             if issue.method is Method.BULK_COPY and self.tasks[name].kind is Kind.STORE:
                 op = self.tasks[name].ops[-1]

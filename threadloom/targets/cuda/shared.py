@@ -2,7 +2,8 @@
 
 A tile has rows (one or several axes, the last fastest) and one contiguous axis. Rows of 128 bytes make a panel; a
 longer contiguous axis takes several panels, each `rows` * 128 bytes, one after the other. A tile that no product reads
-is not swizzled and its panels are up to 256 elements wide (the largest box side); each begins where a box may.
+is not swizzled and its panels are up to 256 elements wide (the largest box side); each begins where a box may. Of rows
+of 64 bytes the four 16-byte chunks may be permuted too, by pairs of rows (`short_lines`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from threadloom.dtypes import Dtype
 
 ROW_BYTES = 128
+SHORT_BYTES = 64
 ATOM_ROWS = 8  # the swizzle repeats every 8 rows: 1024 bytes
 BOX_ALIGN_BYTES = 128  # where the copy engine may put a box
 
@@ -27,6 +29,11 @@ class SharedTile:
     columns: int
     slots: int
     swizzled: bool = True
+    short_lines: bool = False  # not swizzled over 128 bytes, but over the 64 of each row
+
+    @property
+    def swizzle_bytes(self) -> int:
+        return ROW_BYTES if self.swizzled else SHORT_BYTES if self.short_lines else 0
 
     @property
     def true_rows(self) -> int:

@@ -140,6 +140,8 @@ def address(shared: SharedTile, slot: str, row: str, column: str) -> str:
     panel = f" + {column} / {shared.panel_columns} * {shared.panel_bytes}" if shared.panels > 1 else ""
     inside = f"{column} % {shared.panel_columns}" if shared.panels > 1 else column
     inside = f"({inside}) * {shared.dtype.bits // 8}" if shared.dtype.bits >= 8 else f"({inside}) / 2"
+    if shared.short_lines:
+        return f"{base}{panel} + {row} * {shared.row_bytes} + ({inside} ^ ({row} / 2 & 3) * 16)"
     if not shared.swizzled:
         return f"{base}{panel} + {row} * {shared.row_bytes} + {inside}"
     return f"{base}{panel} + {row} * 128 + ({inside} ^ ({row} & 7) * 16)"
