@@ -1,4 +1,4 @@
-"""`loom check` on a program with a race and a divergent barrier, and on the repaired one."""
+"""`loom check` on a program with a race, a divergent barrier and absent lanes, and on the repaired one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ def test_a_race_and_a_divergent_barrier_are_named(tmp_path: Path, capsys: pytest
     found = json.loads(report.read_text())["findings"]
     lines = {(one["kind"], tuple(sorted(place["line"] for place in one["places"]))) for one in found}
     barrier = SOURCE.read_text().splitlines().index("    __syncthreads();", 20) + 1  # the one in `halves`
-    assert lines == {("race", (_line("tile[threadIdx.x] ="), _line("sum += tile"))), ("divergent-barrier", (barrier,))}
+    race = (_line("tile[threadIdx.x] ="), _line("sum += tile"))
+    assert lines == {("race", race), ("divergent-barrier", (barrier,)), ("absent-lanes", (_line("__shfl_down_sync"),))}
+    absent = next(one["message"] for one in found if one["kind"] == "absent-lanes")
+    assert "__shfl_down_sync names lanes 16 to 31 of warp 0, which do not reach it" in absent
     shown = capsys.readouterr().err
-    assert "sum += tile[(j + threadIdx.x) % 64];" in shown and "2 found" in shown
+    assert "sum += tile[(j + threadIdx.x) % 64];" in shown and "3 found" in shown
 
 
 def test_the_repaired_program_is_clean(capsys: pytest.CaptureFixture[str]) -> None:

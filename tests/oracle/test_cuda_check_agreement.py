@@ -13,7 +13,7 @@ from threadloom.cuda.check.interpreted import check_interpreted
 from threadloom.cuda.kernel import COLLECTIVES
 from threadloom.cuda.lower.pipeline import lower
 from threadloom.cuda.lower.runtime_calls import CHECK_CALLS, DIVERGENT_BARRIER
-from threadloom.par.ops import Module
+from threadloom.par.ops import Int, Module, Type
 from threadloom.par.text import parse
 from threadloom.targets.cpu.jit import CompileOptions, compile_module
 
@@ -107,7 +107,7 @@ def _guarded(end: str, read: str) -> str:
 
 
 def _in_parts(first: str, second: str, behind: str, mask: str = "") -> str:
-    """Lanes 0 to 15 do `first` and `second`; with `mask` lanes 8 to 23 meet then; lane 20 reads a word of lane 3 last."""
+    """Lanes 0 to 15 do `first` and `second`; with `mask` lanes 8 to 23 meet then; lane 20 reads a word of lane 3."""
     meet = f"call void @loom.syncwarp(i32 {mask})" if mask else "%nobody = add i32 %t, 0"
     return f"""%c = icmp slt i32 %t, 16
            if i1 %c {{
@@ -134,6 +134,22 @@ def _in_parts(first: str, second: str, behind: str, mask: str = "") -> str:
            }} else {{
            yield
            }}"""
+
+
+SHUFFLE = "%v = call i32 @loom.shfl.sync.xor.i32(i32 -1, i32 %t, i32 1, i32 32)"
+
+
+def _under(condition: str, inside: str, other: str = "", after: str = "store i32 1, ptr %po") -> str:
+    """`inside` where the condition %c holds, `other` elsewhere, and then `after`."""
+    return f"""{condition}
+           if i1 %c {{
+           {inside}
+           yield
+           }} else {{
+           {other or "%nobody = add i32 %t, 0"}
+           yield
+           }}
+           {after}"""
 
 
 # name: (lines of the body; line k of it is line 10 + k of the source, findings as (kind, lines))
@@ -273,6 +289,41 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
         _in_parts("store i32 1, ptr %s", "call void @loom.syncwarp(i32 65535)", NOTHING, "16776960"),
         set(),
     ),
+    "a shuffle under a condition that some lanes do not meet": (
+        _under("%c = icmp slt i32 %t, 16", SHUFFLE),
+        {("absent-lanes", (12,))},
+    ),
+    "one that names only those that do": (
+        _under("%c = icmp slt i32 %t, 16", SHUFFLE.replace("-1", "65535")),
+        set(),
+    ),
+    "one of a whole warp": (_under("%c = icmp slt i32 %t, 32", SHUFFLE), set()),
+    "a vote, where the others end": (
+        _under("%c = icmp slt i32 %t, 16", "%v = call i32 @loom.vote.sync.any(i32 -1, i32 %t)", after=NOTHING),
+        set(),
+    ),
+    "lanes that meet elsewhere": (
+        _under("%c = icmp slt i32 %t, 16", SHUFFLE, other="call void @loom.syncwarp(i32 -1)"),
+        {("absent-lanes", (12,)), ("absent-lanes", (15,))},
+    ),
+    "a loop that lanes leave at different times": (
+        f"""for %i = i32 0 to %t step 1 {{
+           {SHUFFLE}
+           yield
+           }}
+           store i32 1, ptr %po""",
+        {("absent-lanes", (11,))},
+    ),
+    "a loop that whole warps leave at different times": (
+        f"""%w = lshr i32 %t, 5
+           %n3 = add i32 %w, 2
+           for %i = i32 0 to %n3 step 1 {{
+           {SHUFFLE}
+           yield
+           }}
+           store i32 1, ptr %po""",
+        set(),
+    ),
     "a grid-wide barrier orders blocks": (
         """store i32 %t, ptr %px
            call void @loom.grid.sync()
@@ -320,8 +371,12 @@ def _module(body: str) -> Module:
         lines.append(line if bare else line.replace(" {", place + " {") if line.endswith("{") else line + place)
     text = KERNEL.replace("BODY", "\n".join(lines))
     used = [c for c in COLLECTIVES.values() if f"@{c.callee}(" in text]
-    params = {c.callee: ", ".join(f"i{t.bits}" for t in c.params) for c in used}
-    return parse("\n".join([text, *(f"declare void @{c.callee}({params[c.callee]})" for c in used)]))
+    declarations = [f"declare {_spelled(c.result)} @{c.callee}({', '.join(map(_spelled, c.params))})" for c in used]
+    return parse("\n".join([text, *declarations]))
+
+
+def _spelled(type_: Type) -> str:
+    return f"i{type_.bits}" if isinstance(type_, Int) else "void"
 
 
 @pytest.fixture(scope="module")

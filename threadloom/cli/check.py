@@ -49,6 +49,7 @@ def build_checked(flags: list[str], program: Path) -> Path:
     plan = nvcc_options.parse(flags)
     plan.action, plan.output, plan.run = "link", str(program), False
     plan.check, plan.debug, plan.optimize = True, True, plan.optimize or "2"
+    plan.defines.append("-DLOOM_CHECKED")  # our headers know (headers/loom/execution.h)
     if build.run(plan) != 0:
         raise SystemExit(2)
     return program

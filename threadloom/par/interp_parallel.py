@@ -129,6 +129,7 @@ class Region:
         """Finish one rendezvous of this level that is complete, or that can never be."""
         called = [(number, waiting, found) for number, waiting in self.waiting.items()
                   if (found := self._rendezvous_at(waiting)) is not None]  # fmt: skip
+        stuck: list[tuple[Rendezvous, list[int]]] = []
         for number, waiting, rendezvous in sorted(called, key=lambda one: one[2].together):
             needed = rendezvous.group_of(number, waiting.args) & self.running.keys()
             present = [other for other in needed if other in self.waiting and self.waiting[other].at is waiting.at]
@@ -136,18 +137,24 @@ class Region:
                 if any(other not in self.waiting for other in needed):
                     continue
                 if any(_level(self.waiting[other]) is None for other in needed - set(present)):
+                    stuck.append((rendezvous, present))
                     continue  # another rendezvous goes first
                 self._report([waiting.at], f"{rendezvous.callee} waits for work-items that do not come")
-            answers = rendezvous.combine({other: self.waiting[other].args for other in sorted(present)})
-            if rendezvous.orders_group:
-                self._meet_in_group(present)
-            for other in present:
-                self.items[other].barriers += rendezvous.orders
-                self.items[other].moved()
-            for other in sorted(present):
-                self._advance(other, answers.get(other, 0))
+            self._finish(rendezvous, present)
             return True
-        return False
+        if stuck:  # each waits for another one: hardware does not wait, as it counts arrivals
+            self._finish(*stuck[0])
+        return bool(stuck)
+
+    def _finish(self, rendezvous: Rendezvous, present: list[int]) -> None:
+        answers = rendezvous.combine({other: self.waiting[other].args for other in sorted(present)})
+        if rendezvous.orders_group:
+            self._meet_in_group(present)
+        for other in present:
+            self.items[other].barriers += rendezvous.orders
+            self.items[other].moved()
+        for other in sorted(present):
+            self._advance(other, answers.get(other, 0))
 
     def _meet_in_group(self, numbers: Sequence[int]) -> None:
         items = [self.items[number] for number in numbers]

@@ -13,10 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from threadloom.cuda.check.rendezvous import cuda_rendezvous
+from threadloom.cuda.check.watch_lanes import WatchLanes
+from threadloom.cuda.kernel import WARP_LANES
 from threadloom.cuda.lower.block_collectives import LowerBlockCollectives
 from threadloom.cuda.lower.check_divergence import CheckDivergence
 from threadloom.cuda.lower.for_to_while import ForToWhile
-from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER
+from threadloom.cuda.lower.runtime_calls import CHECK_ASIDE, CHECK_COMES, CHECK_NAMED, DIVERGENT_BARRIER
 from threadloom.par.interp import Argument, External, interpret
 from threadloom.par.interp_memory import Finding
 from threadloom.par.ops import Level, Module
@@ -36,9 +38,47 @@ def check_interpreted(module: Module, kernel: str, args: Sequence[Argument], geo
     """What a launch of the raised `kernel` does wrong; arrays are left as the launch leaves them."""
     copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
     voted = _divergence(module, kernel, [*copies, *geometry], externals or {})
-    outcome = interpret(module, kernel, [*args, *geometry], rendezvous=cuda_rendezvous(), externals=externals)
+    lanes = _Lanes(_file_of(module))
+    watched = WatchLanes().apply(module)
+    calls = {CHECK_ASIDE: lanes.aside, CHECK_COMES: lanes.comes, CHECK_NAMED: lanes.named}
+    given = {**(externals or {}), **calls}
+    outcome = interpret(watched, kernel, [*args, *geometry], rendezvous=cuda_rendezvous(), externals=given)
     found = tuple(one for one in outcome.findings if one.kind != "divergent-barrier")
-    return (*found, *voted)
+    return (*found, *lanes.findings(), *voted)
+
+
+class _Lanes:
+    """Which lanes are named by a warp operation that they do not reach, by its line."""
+
+    def __init__(self, file: str):
+        self._file = file
+        self._aside: dict[tuple[int, int], int] = {}
+        self._absent: dict[int, set[int]] = {}
+        self._asked: set[tuple[int, ...]] = set()  # by one of them; the others may have gone elsewhere since
+
+    def aside(self, block: int, thread: int, set_: int, cleared: int) -> int:
+        self._aside[block, thread] = self._aside.get((block, thread), 0) & ~cleared | set_
+        return 0
+
+    def comes(self, block: int, thread: int, mask: int, site: int) -> int:
+        self._asked.discard((block, thread // WARP_LANES, mask, site))
+        return 0
+
+    def named(self, block: int, thread: int, mask: int, site: int, conditions: int, file: int, line: int,
+              *texts: int) -> int:  # fmt: skip
+        first, place = thread - thread % WARP_LANES, (block, thread // WARP_LANES, mask, site)
+        if place in self._asked:
+            return 0
+        self._asked.add(place)
+        absent = {lane for lane in range(WARP_LANES)
+                  if mask >> lane & 1 and self._aside.get((block, first + lane), 0) & conditions}  # fmt: skip
+        if absent:
+            self._absent.setdefault(line, absent)
+        return 0
+
+    def findings(self) -> list[Finding]:
+        return [Finding("absent-lanes", f"lanes {sorted(lanes)} are named by an operation that they do not reach",
+                        (Loc(self._file, line),)) for line, lanes in self._absent.items()]  # fmt: skip
 
 
 def _divergence(module: Module, kernel: str, args: Sequence[Argument], externals: Mapping[str, External]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from threadloom.cuda.lower.calls import is_marker
 from threadloom.cuda.lower.effects import Memory, is_pure
+from threadloom.cuda.lower.runtime_calls import is_check_call
 from threadloom.cuda.lower.traverse import last_values, value_flow, walk
 from threadloom.par.constants import const, fold_binary, fold_icmp, int_value
 from threadloom.par.ops import (
@@ -137,7 +138,7 @@ class Exits:
                 return True
             case Leaf():
                 self._fold(op, known)
-                return is_marker(op) or op.opcode == "load" or is_pure(op, self._memory.callee(op))
+                return self._harmless(op)
             case If():
                 taken = _known(op.cond, known)
                 for value, side in ((1, op.then), (0, op.otherwise)):
@@ -159,7 +160,8 @@ class Exits:
 
     def _harmless(self, op: Op) -> bool:
         if isinstance(op, Leaf):
-            return is_marker(op) or op.opcode == "load" or is_pure(op, self._memory.callee(op))
+            unseen = is_marker(op) or op.opcode == "load" or is_check_call(op.attrs.callee)
+            return unseen or is_pure(op, self._memory.callee(op))
         return isinstance(op, If | For | While | Alloca | Yield | Condition)
 
     def _fold(self, op: Leaf, known: Known) -> None:

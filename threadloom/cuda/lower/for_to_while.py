@@ -47,7 +47,7 @@ class ForToWhile:
                     return None
                 if all(scalars.is_scalar(bound) for bound in (inner.lower, inner.upper, inner.step)):
                     return None
-                return [_to_while(inner, editor)]
+                return [to_while(inner, editor)]
 
             new = replace(op, body=expand(op.body, loop))
             changed = changed or new != op
@@ -57,7 +57,8 @@ class ForToWhile:
         return editor.finish(replace(function, body=body)) if changed else module
 
 
-def _to_while(op: For, editor: Editor) -> While:
+def to_while(op: For, editor: Editor) -> While:
+    """What `op` means, as a `while`."""
     with editor.collect() as before:
         go_on = editor.icmp("slt", op.iv, op.upper, "go")
     before.append(Condition(go_on, (op.iv, *op.args)))

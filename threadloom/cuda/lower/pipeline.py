@@ -106,9 +106,10 @@ def lower(
     as in par/passes.py. `check`: not optimised, but every access watched."""
     from threadloom.cuda.check.check_ahead import CheckAhead
     from threadloom.cuda.check.instrument import Instrument
+    from threadloom.cuda.check.watch_lanes import WatchLanes
 
     # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
-    first = (Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
+    first = (WatchLanes(), Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
     last: list[Pass] = []
     for one in PASSES:
         last.append(one)

@@ -21,10 +21,12 @@ CHECK_COPY, CHECK_COPY_PRIVATE = "__loom_check_copy", "__loom_check_copy_private
 CHECK_THREADS = "__loom_check_threads"
 CHECK_FENCE, CHECK_GRID, CHECK_WRITTEN = "__loom_check_fence", "__loom_check_grid", "__loom_check_written"
 CHECK_ARRIVE, CHECK_DEPART = "__loom_check_arrive", "__loom_check_depart"
+CHECK_ASIDE, CHECK_COMES, CHECK_NAMED = "__loom_check_aside", "__loom_check_comes", "__loom_check_named"
 CHECK_CALLS = (
     CHECK_LAUNCH, CHECK_BLOCK, CHECK_START, CHECK_OBJECT, CHECK_WATCH, CHECK_BASE, CHECK_EXTENT, CHECK_SHADOWS,
     CHECK_QUICK, CHECK_QUICK_BYTES, CHECK_ACCESS, CHECK_OUTSIDE, CHECK_FRESH, CHECK_FENCE, CHECK_GRID,
     CHECK_COPY, CHECK_COPY_PRIVATE, CHECK_PROVED, CHECK_WRITTEN, CHECK_THREADS, CHECK_ARRIVE, CHECK_DEPART,
+    CHECK_ASIDE, CHECK_COMES, CHECK_NAMED,
 )  # fmt: skip
 CHECK_PASSED, CHECK_PRIVATE = "__loom_check_passed", "__loom_check_private"  # defined in check/inline_calls.py
 CHECK_TOGETHER = "__loom_check_together"  # as passed, in kernels whose threads all count the same

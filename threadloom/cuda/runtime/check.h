@@ -69,6 +69,7 @@ struct Object {
 };
 
 struct Warps;  // of a block whose lanes meet in parts (check_warps.cpp)
+struct Aside;  // which of a block's threads go other ways than those that meet
 
 struct Block {
   Moment latest = 0;  // its last interval; at offset 0, where instrumented code stores it
@@ -76,6 +77,7 @@ struct Block {
   unsigned index = 0;
   std::vector<Object>* objects = nullptr;
   Warps* warps = nullptr;
+  Aside* aside = nullptr;
 };
 
 struct State {
@@ -110,6 +112,7 @@ void report_out_of_bounds(const Site& site, long long size, const char* object, 
 void report_freed(const Site& site, const char* object, const std::string& who);
 void report_call(const std::string& call, const std::string& what);  // of the host
 void report_divergent(const Site& site);
+void report_absent(const Site& site, const char* operation, unsigned warp, unsigned lanes);
 [[noreturn]] void end_waiting(const Site& site, const std::string& who);
 void write_findings();
 std::string who(const Block& block, unsigned thread);

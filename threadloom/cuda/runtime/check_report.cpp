@@ -119,6 +119,26 @@ void end_waiting(const Site& site, const std::string& who) {
   _exit(1);
 }
 
+// "0 to 3, 7" of the bits 10001111
+std::string named(unsigned lanes) {
+  std::string text;
+  for (unsigned i = 0; i < 32; i++) {
+    if (!(lanes >> i & 1)) continue;
+    unsigned last = i;
+    while (last < 31 && lanes >> (last + 1) & 1) last++;
+    text += (text.empty() ? "" : ", ") + std::to_string(i) + (last > i ? " to " + std::to_string(last) : "");
+    i = last;
+  }
+  return text;
+}
+
+void report_absent(const Site& site, const char* operation, unsigned warp, unsigned lanes) {
+  if (!findings().told.insert(at(site) + operation).second) return;
+  bool one = !(lanes & (lanes - 1));
+  add("absent-lanes", at(site) + ": " + operation + " names lane" + (one ? " " : "s ") + named(lanes) + " of warp " + std::to_string(warp) +
+                          ", which do" + (one ? "es" : "") + " not reach it", place(site));
+}
+
 void report_divergent(const Site& site) {
   add("divergent-barrier", at(site) + ": __syncthreads() was reached by a part of the threads of a block only", place(site));
 }

@@ -26,7 +26,31 @@ struct Warps {
   Warp all[1024 / lanes];
 };
 
+struct Asked {  // of the lanes of one mask at one operation
+  int site;
+  unsigned mask;
+  bool done;  // by the first of them that goes on: the others may have gone elsewhere when the last one does
+};
+struct Aside {
+  unsigned long long conditions[1024] = {};  // by thread: which keep it from meeting others
+  std::vector<Asked> asked[1024 / lanes];
+};
+
 namespace {
+Block& numbered(int number) { return state().kept.empty() ? state().block : *state().kept[(unsigned)number]; }
+
+Aside& aside_of(Block& block) {
+  if (!block.aside) block.aside = new Aside;
+  return *block.aside;
+}
+
+Asked& asked_at(Aside& aside, unsigned warp, int site, unsigned mask) {
+  for (Asked& one : aside.asked[warp])
+    if (one.site == site && one.mask == mask) return one;
+  aside.asked[warp].push_back({site, mask, false});
+  return aside.asked[warp].back();
+}
+
 Warp& warp_of(Block& block, unsigned thread, Moment position) {
   if (!block.warps) block.warps = new Warps;
   Warp& warp = block.warps->all[thread / lanes];
@@ -55,12 +79,34 @@ bool met_since(const Block& block, Moment old, Moment now) {
 
 void forget_warps(Block& block) {
   delete block.warps;
-  block.warps = nullptr;
+  delete block.aside;
+  block.warps = nullptr, block.aside = nullptr;
 }
 }  // namespace checking
 }  // namespace loom
 
 using namespace loom::checking;
+
+// The thread goes another way than those that meet under the conditions `set`, or under `cleared` no more.
+extern "C" void __loom_check_aside(int number, int thread, unsigned long long set, unsigned long long cleared) {
+  unsigned long long& own = aside_of(numbered(number)).conditions[(unsigned)thread];
+  own = (own & ~cleared) | set;
+}
+
+// The thread comes to the operation `site`, which names the lanes of `mask`, and goes on behind it, under `conditions`.
+extern "C" void __loom_check_comes(int number, int thread, int mask, int site) {
+  asked_at(aside_of(numbered(number)), (unsigned)thread / lanes, site, (unsigned)mask).done = false;
+}
+extern "C" void __loom_check_named(int number, int thread, int mask, int site, unsigned long long conditions, const char* file, int line, const char* text, const char* name) {
+  Aside& aside = aside_of(numbered(number));
+  unsigned absent = 0, first = (unsigned)thread / lanes * lanes;
+  Asked& asked = asked_at(aside, first / lanes, site, (unsigned)mask);
+  if (asked.done) return;
+  asked.done = true;
+  for (unsigned i = 0; i < lanes; i++)
+    if ((unsigned)mask >> i & 1 && aside.conditions[first + i] & conditions) absent |= 1u << i;
+  if (absent) report_absent({file, text, line, 0, Write, -1, 0}, name, first / lanes, absent);
+}
 
 // A lane comes to the __syncwarp at `site`, and goes on behind it; `position` is the one before it.
 extern "C" void __loom_check_arrive(void* which, int thread, unsigned long long position, int mask, int site) {

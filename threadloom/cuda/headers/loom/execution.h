@@ -94,22 +94,28 @@ LOOM_HOST_DEVICE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST);
 LOOM_HOST_DEVICE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_ACQ_REL); }
 LOOM_HOST_DEVICE void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-/* ---- warp operations; the forms without _sync are those of CUDA 8 and speak for the whole warp */
+/* ---- warp operations; the forms without _sync are those of CUDA 8 and speak for the lanes that are there: all count as named,
+   but under loom check, which reports those that are named and do not come */
+#ifdef LOOM_CHECKED
+#define LOOM_UNNAMED __loom_activemask()
+#else
+#define LOOM_UNNAMED 0xffffffffu
+#endif
 template <class T> LOOM_HOST_DEVICE T __shfl_sync(unsigned mask, T v, int lane, int width = 32) { return __loom_shuffle_idx(mask, v, lane, width); }
 template <class T> LOOM_HOST_DEVICE T __shfl_up_sync(unsigned mask, T v, unsigned delta, int width = 32) { return __loom_shuffle_up(mask, v, (int)delta, width); }
 template <class T> LOOM_HOST_DEVICE T __shfl_down_sync(unsigned mask, T v, unsigned delta, int width = 32) { return __loom_shuffle_down(mask, v, (int)delta, width); }
 template <class T> LOOM_HOST_DEVICE T __shfl_xor_sync(unsigned mask, T v, int lanes, int width = 32) { return __loom_shuffle_xor(mask, v, lanes, width); }
-template <class T> LOOM_HOST_DEVICE T __shfl(T v, int lane, int width = 32) { return __loom_shuffle_idx(0xffffffffu, v, lane, width); }
-template <class T> LOOM_HOST_DEVICE T __shfl_up(T v, unsigned delta, int width = 32) { return __loom_shuffle_up(0xffffffffu, v, (int)delta, width); }
-template <class T> LOOM_HOST_DEVICE T __shfl_down(T v, unsigned delta, int width = 32) { return __loom_shuffle_down(0xffffffffu, v, (int)delta, width); }
-template <class T> LOOM_HOST_DEVICE T __shfl_xor(T v, int lanes, int width = 32) { return __loom_shuffle_xor(0xffffffffu, v, lanes, width); }
+template <class T> LOOM_HOST_DEVICE T __shfl(T v, int lane, int width = 32) { return __loom_shuffle_idx(LOOM_UNNAMED, v, lane, width); }
+template <class T> LOOM_HOST_DEVICE T __shfl_up(T v, unsigned delta, int width = 32) { return __loom_shuffle_up(LOOM_UNNAMED, v, (int)delta, width); }
+template <class T> LOOM_HOST_DEVICE T __shfl_down(T v, unsigned delta, int width = 32) { return __loom_shuffle_down(LOOM_UNNAMED, v, (int)delta, width); }
+template <class T> LOOM_HOST_DEVICE T __shfl_xor(T v, int lanes, int width = 32) { return __loom_shuffle_xor(LOOM_UNNAMED, v, lanes, width); }
 LOOM_HOST_DEVICE unsigned __ballot_sync(unsigned mask, int predicate) { return __loom_ballot(mask, predicate); }
 LOOM_HOST_DEVICE int __all_sync(unsigned mask, int predicate) { return __loom_all(mask, predicate); }
 LOOM_HOST_DEVICE int __any_sync(unsigned mask, int predicate) { return __loom_any(mask, predicate); }
 LOOM_HOST_DEVICE int __uni_sync(unsigned mask, int predicate) { return __loom_uni(mask, predicate); }
-LOOM_HOST_DEVICE unsigned __ballot(int predicate) { return __loom_ballot(0xffffffffu, predicate); }
-LOOM_HOST_DEVICE int __all(int predicate) { return __loom_all(0xffffffffu, predicate); }
-LOOM_HOST_DEVICE int __any(int predicate) { return __loom_any(0xffffffffu, predicate); }
+LOOM_HOST_DEVICE unsigned __ballot(int predicate) { return __loom_ballot(LOOM_UNNAMED, predicate); }
+LOOM_HOST_DEVICE int __all(int predicate) { return __loom_all(LOOM_UNNAMED, predicate); }
+LOOM_HOST_DEVICE int __any(int predicate) { return __loom_any(LOOM_UNNAMED, predicate); }
 LOOM_HOST_DEVICE unsigned __activemask() { return __loom_activemask(); }
 template <class T> LOOM_HOST_DEVICE unsigned __match_any_sync(unsigned mask, T value) {
   if constexpr (sizeof(T) <= 4) {
