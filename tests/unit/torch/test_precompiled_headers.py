@@ -80,7 +80,7 @@ def test_code_is_the_same_with_precompiled_headers(tmp_path: Path, monkeypatch: 
 
 
 def test_headers_that_do_not_compile_alone_leave_nothing_behind(tmp_path: Path) -> None:
-    """clang removes what it could not write whole; the file is then compiled with its headers, and says what is wrong."""
+    """clang removes what it could not write whole; the file is then compiled with its headers and says why not."""
     made = tmp_path / "headers" / "one.pch"
     assert not precompiled._compile(clang.find(), ["-x", "c++-cpp-output"], b"#error no\n" + b"int x = ;\n", made)
     assert [path.name for path in made.parent.iterdir()] == ["one.headers"]
