@@ -352,7 +352,7 @@ INPUTS: dict[str, dict[str, Maker]] = {
         "../data/b+tree/mil.txt": rodinia_data.MAKERS["b+tree/mil.txt"],
         "../data/b+tree/command.txt": rodinia_data.MAKERS["b+tree/command.txt"],
     },
-    "bm3d": {"noisy.bmp": bitmap(256, 256, 20), "clean.bmp": bitmap(256, 256)},  # PNG needs ImageMagick
+    "bm3d": {"noisy.bmp": bitmap(96, 96, 20), "clean.bmp": bitmap(96, 96)},  # PNG needs ImageMagick
     "bfs": {"../data/bfs/graph1MW_6.txt": rodinia_data.MAKERS["bfs/graph65536.txt"]},
     "cc": {"delaunay_n24.egr": ecl_graph(100_000, 6)},
     "cfd": {"../data/cfd/fvcorr.domn.097K": rodinia_data.MAKERS["cfd/box.domn.004K"]},
