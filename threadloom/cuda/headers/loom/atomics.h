@@ -33,10 +33,37 @@
 
 LOOM_ATOMIC_INTEGER(int)
 LOOM_ATOMIC_INTEGER(unsigned int)
-LOOM_ATOMIC_INTEGER(long)
-LOOM_ATOMIC_INTEGER(unsigned long)
-LOOM_ATOMIC_INTEGER(long long)
 LOOM_ATOMIC_INTEGER(unsigned long long)
+
+/* CUDA has little else of 64 bits, so programs, PyTorch's headers too, bring their own: templates give way to them. */
+template <class T> struct LoomWord {};
+template <> struct LoomWord<long> { using type = long; };
+template <> struct LoomWord<unsigned long> { using type = unsigned long; };
+template <> struct LoomWord<long long> { using type = long long; };
+template <class T> using LoomOther = typename LoomWord<T>::type;
+
+#define LOOM_ATOMIC_OTHER_SCOPE(scope, name, builtin)                               \
+  template <class T> LOOM_DEVICE LoomOther<T> name##scope(T* p, LoomOther<T> v) { return builtin(p, v, __ATOMIC_RELAXED); }
+#define LOOM_ATOMIC_OTHER(name, builtin)                                            \
+  LOOM_ATOMIC_OTHER_SCOPE(, name, builtin)                                          \
+  LOOM_ATOMIC_OTHER_SCOPE(_block, name, builtin)                                    \
+  LOOM_ATOMIC_OTHER_SCOPE(_system, name, builtin)
+#define LOOM_ATOMIC_OTHER_CAS(name)                                                 \
+  template <class T> LOOM_DEVICE LoomOther<T> name(T* p, LoomOther<T> expected, LoomOther<T> desired) { \
+    __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED); \
+    return expected;                                                                \
+  }
+LOOM_ATOMIC_OTHER(atomicAdd, __atomic_fetch_add)
+LOOM_ATOMIC_OTHER(atomicSub, __atomic_fetch_sub)
+LOOM_ATOMIC_OTHER(atomicMin, __atomic_fetch_min)
+LOOM_ATOMIC_OTHER(atomicMax, __atomic_fetch_max)
+LOOM_ATOMIC_OTHER(atomicAnd, __atomic_fetch_and)
+LOOM_ATOMIC_OTHER(atomicOr, __atomic_fetch_or)
+LOOM_ATOMIC_OTHER(atomicXor, __atomic_fetch_xor)
+LOOM_ATOMIC_OTHER(atomicExch, __atomic_exchange_n)
+LOOM_ATOMIC_OTHER_CAS(atomicCAS)
+LOOM_ATOMIC_OTHER_CAS(atomicCAS_block)
+LOOM_ATOMIC_OTHER_CAS(atomicCAS_system)
 LOOM_ATOMIC_CAS(unsigned short)
 LOOM_ATOMIC_FETCH(float, atomicAdd, __atomic_fetch_add)
 LOOM_ATOMIC_EXCHANGE(float)
