@@ -66,6 +66,11 @@ SMALLER: dict[str, Edits] = {
         ("tf32TensorCoreGemm", 512, 8),
     )
 } | {
+    "graphMemoryFootprint": (("graphMemoryFootprint.cu", "kernelTime            = 5", "kernelTime            = 0"),),
+    "UnifiedMemoryPerf": (
+        ("matrixMultiplyPerf.cu", "maxSampleSizeInMb = 64", "maxSampleSizeInMb = 1"),
+        ("matrixMultiplyPerf.cu", "numKernelRuns     = 20", "numKernelRuns     = 2"),
+    ),
     "convolutionTexture": (
         ("main.cpp", "imageW     = 3072", "imageW     = 768"),
         ("main.cpp", "imageH     = 3072 / 2", "imageH     = 384"),
