@@ -1,6 +1,8 @@
-// CUB: heads and tails of runs, and histograms of a block.
+// CUB: heads and tails of runs, and histograms of a block; its largest element and where, by pairs that are built by name.
+#include <algorithm>
 #include <cub/block/block_discontinuity.cuh>
 #include <cub/block/block_histogram.cuh>
+#include <cub/block/block_reduce.cuh>
 
 #include "check.h"
 
@@ -22,6 +24,16 @@ __global__ void runs(const int* in, int* heads, int* tails, unsigned* counts) {
   if (threadIdx.x < 16) counts[threadIdx.x] = histogram[threadIdx.x];
 }
 
+__global__ void largest(const int* in, int n, int* where) {
+  using Pair = cub::KeyValuePair<int, unsigned char>;
+  using Reduce = cub::BlockReduce<Pair, threads>;
+  __shared__ typename Reduce::TempStorage storage;
+  Pair own(-1, 0);
+  for (int i = threadIdx.x; i < n; i += threads) own = cub::ArgMax()(own, Pair(i, in[i]));
+  own = Reduce(storage).Reduce(own, cub::ArgMax());
+  if (threadIdx.x == 0) *where = own.key;
+}
+
 int main() {
   const int n = threads * items;
   std::vector<int> values(n), none(n);
@@ -37,5 +49,8 @@ int main() {
   }
   std::vector<unsigned> found = to_host(counts, 16);
   for (int i = 0; i < 16; ++i) EXPECT(found[i] == expected[i], "%u of %d", found[i], i);
+  int* where = to_device(std::vector<int>(1));
+  largest<<<1, threads>>>(in, n, where);
+  EXPECT(to_host(where, 1)[0] == std::max_element(values.begin(), values.end()) - values.begin(), "%d", to_host(where, 1)[0]);
   return wrong != 0;
 }

@@ -18,6 +18,8 @@ template <class K = int, class V = int> struct KeyValuePair {
   typedef V Value;
   K key;
   V value;
+  KeyValuePair() = default;
+  __host__ __device__ KeyValuePair(const K& at, const V& what) : key(at), value(what) {}
   __host__ __device__ bool operator!=(const KeyValuePair& other) const { return key != other.key || value != other.value; }
 };
 struct ArgMax { template <class P> __host__ __device__ P operator()(const P& a, const P& b) const { return b.value > a.value || (b.value == a.value && b.key < a.key) ? b : a; } };
