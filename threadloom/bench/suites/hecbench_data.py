@@ -346,6 +346,19 @@ def lidar(path: Path) -> None:
     path.write_bytes(rng.uniform(low, high, (20000, 5)).astype(np.float32).tobytes())
 
 
+def neighbours(distances: bool) -> Maker:
+    """tsne: 32 neighbours of each of 60000 points, nearest first: their distances (f32), or their numbers (i64)."""
+
+    def make(path: Path) -> None:
+        rng = _rng("tsne")
+        if distances:
+            path.write_bytes(np.sort(rng.uniform(1, 50, (60_000, 32)).astype(np.float32), axis=1).tobytes())
+        else:
+            path.write_bytes(rng.integers(0, 60_000, (60_000, 32)).astype(np.int64).tobytes())
+
+    return make
+
+
 INPUTS: dict[str, dict[str, Maker]] = {
     "aes": {"../urng-sycl/URNG_Input.bmp": bitmap(512, 512)},
     "b+tree": {
@@ -407,6 +420,10 @@ INPUTS: dict[str, dict[str, Maker]] = {
     "tpacf": {
         "data/small/Datapnts.1": sky,
         **{f"data/small/Randompnts.{i}": sky for i in range(1, 5)},
+    },
+    "tsne": {
+        "data/mnist_faissed/distances": neighbours(distances=True),
+        "data/mnist_faissed/indices": neighbours(distances=False),
     },
     "urng": {"../urng-sycl/URNG_Input.bmp": bitmap(256, 256)},
     "voxelization": {"data/test/points.bin": lidar},
