@@ -16,7 +16,7 @@ from tests.unit.cuda_sm80.emulation import run_on_cpu
 from tests.unit.cuda_sm80.test_on_cpu import generated
 from threadloom.examples import flash_decoding
 from threadloom.examples.retention import retention
-from threadloom.targets.cuda import nvrtc, simt
+from threadloom.targets.cuda import functions, nvrtc, simt
 from threadloom.targets.cuda.layout import accumulator, agrees, register_index, rows
 
 
@@ -143,3 +143,8 @@ def test_a_tile_of_one_row_lies_as_its_rows_do_and_not_as_a_scalar():
     shape = {"B": 1, "HKV": 1, "G": 1, "S": 2, "D": 8}
     given = flash_decoding.inputs(np.random.default_rng(0), **shape, dtype=np.float16)
     assert "row_sum.1 in the layout of what it meets" not in source_of(flash_decoding.flash_decoding.bind(**given))
+
+
+def test_the_least_integer_has_no_literal():
+    assert functions.literal(-(2**63), tl.i64) == "(-9223372036854775807LL - 1)"
+    assert functions.literal(-(2**31), tl.i64) == "-2147483648LL"

@@ -6,7 +6,12 @@ import re
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import threadloom as tl
+from tests.unit.cuda_emit.test_forms import source_of
+from threadloom.targets.cuda import nvrtc
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sm90" / "flash_attention_causal.cu"
 
@@ -36,3 +41,22 @@ def test_a_causal_mask_keeps_what_the_comparison_of_positions_keeps(shift: int):
             column = n_at + lane % 4 * 2 + i % 2 + i // 4 * 8
             row = m_mine + warp * 16 + lane // 4 + i // 2 % 2 * 8
             assert kept == (column <= row + shift), (n_at, m_mine, lane, warp, i)
+
+
+@tl.kernel
+def windowed(q: tl.Tensor["M", 64, tl.f16], k: tl.Tensor["N", 64, tl.f16]) -> tl.Tensor["M", 64, tl.f32]:
+    for m in tl.grid("M"):
+        d = tl.axis(64)
+        acc = tl.zeros(m, d)
+        for n in tl.stream(tl.span("N", 0, m.stop)):
+            s = tl.where((n <= m) & (n > m - 40), tl.dot(q[m, d], k[n, d]), -1e30)
+            acc += tl.dot(tl.cast(tl.exp(s), tl.f16), k[n, d])
+        out[m, d] = acc
+
+
+def test_passes_without_masks_are_told_by_the_windows_constant():
+    """The constant is made in the passes, and they are counted before."""
+    source = source_of(windowed.bind(np.zeros((512, 64), np.float16), np.zeros((4096, 64), np.float16)))
+    told = source[source.index("first_without(") :]
+    assert re.search(r"return .* > \(.* \+ -40\)", told[: told.index("});")])
+    nvrtc.compile_source(source, "sm_90a")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threadloom.dtypes import Dtype
 from threadloom.errors import InternalError
 from threadloom.targets.cuda import functions as c
 from threadloom.targets.cuda.layout import Layout, agrees, register_index
@@ -74,7 +73,7 @@ def _expression(scope: Scope, op: Elementwise, layout: Layout, register: str) ->
         case tile.Full():
             return read(scope, op.value, layout, register)
         case tile.Const():
-            return literal(op.number, op.result.type.dtype)
+            return c.literal(op.number, op.result.type.dtype)
         case tile.Bound():
             place = scope.places[op.axis]
             place = place.whole or place  # all roles must agree on bounds: the EU's tile, not a worker's part
@@ -156,16 +155,3 @@ def unpacked(held: Registers, index: str) -> str:
 
 def _simplify(index: str) -> str:
     return str(eval(index.replace("/", "//"))) if all(ch in "0123456789+-*/%() " for ch in index) else index
-
-
-def literal(number: int | float | bool, dtype: Dtype) -> str:
-    if dtype.kind == "bool":
-        return "true" if number else "false"
-    if not dtype.is_float:
-        return f"{int(number)}{'LL' if abs(int(number)) >= 2**31 else ''}"
-    value = float(number)
-    if value != value:
-        return "__int_as_float(0x7fffffff)"
-    if value in (float("inf"), float("-inf")):
-        return "LOOM_INF" if value > 0 else "-LOOM_INF"
-    return repr(value) if dtype.name == "f64" else f"{value!r}f"

@@ -37,6 +37,22 @@ def register_type(dtype: Dtype) -> str:
     return TYPES[dtype.name][1]
 
 
+def literal(number: int | float | bool, dtype: Dtype) -> str:
+    """C++ of a constant as a register of `dtype` holds it."""
+    if dtype.kind == "bool":
+        return "true" if number else "false"
+    if not dtype.is_float and number == -(2**63):  # C has no negative literals
+        return "(-9223372036854775807LL - 1)"
+    if not dtype.is_float:
+        return f"{int(number)}{'LL' if abs(int(number)) >= 2**31 else ''}"
+    value = float(number)
+    if value != value:
+        return "__int_as_float(0x7fffffff)"
+    if value in (float("inf"), float("-inf")):
+        return "LOOM_INF" if value > 0 else "-LOOM_INF"
+    return repr(value) if dtype.name == "f64" else f"{value!r}f"
+
+
 def from_memory(dtype: Dtype, x: str) -> str:
     """C expression: the register form of element `x` as it stands in memory."""
     match dtype.name:

@@ -118,7 +118,7 @@ def _positional(value: tile.Value, made: dict[str, tile.Op], chain: dict[str, ti
         return True
     op = made.get(value.name)
     match op:
-        case tile.Index():
+        case tile.Index() | tile.Const():
             chain[value.name] = op
             return True
         case tile.Map() if op.fn in (*_ORDER, "and", "add", "sub"):
@@ -190,6 +190,8 @@ def _text(value: tile.Value, chain: dict[str, tile.Op], scope: Scope, layout: La
     match chain.get(value.name):
         case tile.Index(axis=axis):
             return f"({scope.index(layout, axis, register)})"
+        case tile.Const() as op:
+            return c.literal(op.number, op.result.type.dtype)
         case tile.Map() as op:
             if op.fn in _ORDER and (text := _compared(op, chain, scope, layout, register)):
                 return text
@@ -214,7 +216,7 @@ def _compared(op: tile.Map, chain: dict[str, tile.Op], scope: Scope, layout: Lay
         mine, other = ("+", "-") if sign > 0 else ("-", "+")
         index = chain.get(value.name)
         if not isinstance(index, tile.Index):
-            right.append(f" {other} (i64)({scope.scalar(value.name)})")
+            right.append(f" {other} (i64)({_text(value, chain, scope, layout)})")
             continue
         threads, registers = coordinate(layout, index.axis, register)
         left += [f" {mine} ({registers})"] if registers != "0" else []
@@ -237,6 +239,8 @@ def _terms(value: tile.Value, chain: dict[str, tile.Op], sign: int = 1) -> list[
             return _terms(op.value, chain, sign)
         case tile.Cast() as op:
             return _terms(op.arg, chain, sign)
+        case tile.Const():
+            return [(sign, value)]
         case None if not value.type.axes:
             return [(sign, value)]
     return None
@@ -314,6 +318,9 @@ def _range(
             return _range(op.value, chain, scope, layout, part)
         case tile.Cast():
             return _range(op.arg, chain, scope, layout, part)
+        case tile.Const() as op:
+            number = c.literal(op.number, op.result.type.dtype)
+            return number, number
         case None:
             name = scope.scalar(value.name)
             return name, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from threadloom.dtypes import Dtype
@@ -79,6 +80,7 @@ class Scope:
     places: dict[str, Place] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)
     assumed: list[str] | None = None  # conditions that the passes being written rely on; None: on none
+    before: frozenset[str] = frozenset()  # the names that are known where a pass's instructions begin
     in_shared: dict[str, InShared] = field(default_factory=dict)
     homes: dict[str, str] = field(default_factory=dict)  # value -> the array of its tile
     team: Team = WARPGROUP
@@ -101,8 +103,9 @@ class Scope:
     consumed: set[str] = field(default_factory=set)  # values in shared memory whose reads the task has waited for
 
     def assumes(self, condition: str) -> bool:
-        """Whether the code being written is only for passes in which `condition` holds; if so, it is noted down."""
-        if self.assumed is None:
+        """Whether the code being written is only for passes in which `condition` holds; if so, it is noted down. Not
+        where the condition names what the pass computes: it is looked at before."""
+        if self.assumed is None or set(re.findall(r"[A-Za-z_]\w*", condition)) & (self.names - self.before):
             return False
         if condition not in self.assumed:
             self.assumed.append(condition)

@@ -289,7 +289,7 @@ class RoleEmitter:
             self.scope.places = self.places.at(stage)
             self.scalars[stage] = begin_pass(self, loop.id, stage)
         own = {stage: self.scalars[stage] for stage in active}
-        self.body_mark = self.scope.writer.mark()
+        self.body_mark, self.scope.before = self.scope.writer.mark(), frozenset(self.scope.names)
         self.expected.clear()
         self.in_flight = math.inf
         joined = list(enumerate(plan_group_waits(section.instrs, active, self.plan)))

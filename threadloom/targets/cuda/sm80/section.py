@@ -70,7 +70,7 @@ class WorkerEmitter(RoleEmitter):
             self.scope.places = self.places.at(stage)
             self.scalars[stage] = begin_pass(self, loop.id, stage)
         own = {stage: self.scalars[stage] for stage in active}
-        self.body_mark = self.scope.writer.mark()
+        self.body_mark, self.scope.before = self.scope.writer.mark(), frozenset(self.scope.names)
         before, after = barriers_of(self.plan, section)
         for position, instr in enumerate(section.instrs):
             self.position = position
