@@ -19,13 +19,19 @@ def marked(path: Path) -> object:
 
 
 @pytest.mark.parametrize("case", [marked(path) for path in SELF_CHECKING])
-def test_case_builds_and_checks_itself(case: Path, tmp_path: Path) -> None:
+def test_case_builds_and_checks_itself(case: Path, tmp_path: Path, more: tuple[str, ...] = ()) -> None:
     program = tmp_path / case.stem
     first = case.read_text().splitlines()[0]
     flags = first.partition("flags:")[2].split() if "flags:" in first else []
-    assert build.run(nvcc_options.parse([str(case), "-o", str(program), *flags])) == 0
+    assert build.run(nvcc_options.parse([str(case), "-o", str(program), *flags, *more])) == 0
     done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", SELF_CHECKING, ids=[path.stem for path in SELF_CHECKING])
+def test_case_checks_itself_where_variables_are_kept_for_a_debugger(case: Path, tmp_path: Path) -> None:
+    test_case_builds_and_checks_itself(case, tmp_path, ("-g",))
 
 
 def test_a_loop_that_nothing_can_end_is_named_and_ends_the_program(tmp_path: Path) -> None:

@@ -58,10 +58,11 @@ def _clang_flags(flags: list[str]) -> list[str]:
 def unit_options(plan: NvccPlan) -> UnitOptions:
     from threadloom.cuda.compile_unit import UnitOptions
 
-    level = int(plan.optimize) if plan.optimize.isdigit() else 3
-    level = min(level, 3) if not plan.debug or plan.optimize else 1
-    return UnitOptions(source_options(plan), optimize=level, check=plan.check, without=plan.without,
-                       launches=plan.launches, fibers=plan.fibers)  # fmt: skip
+    level = min(int(plan.optimize), 3) if plan.optimize.isdigit() else 3
+    variables = plan.debug_device or (plan.debug and plan.optimize in ("", "0"))
+    variables = variables and not plan.check
+    return UnitOptions(source_options(plan), optimize=0 if variables else level, check=plan.check, without=plan.without,
+                       launches=plan.launches, fibers=plan.fibers, variables=variables)  # fmt: skip
 
 
 def run(plan: NvccPlan) -> int:

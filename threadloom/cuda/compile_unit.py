@@ -8,15 +8,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from threadloom.cuda import entry, front, inline, launch_effects, link_host, own_elements, semantics
+from threadloom.cuda import debug_records, entry, front, inline, launch_effects, link_host, own_elements, semantics
 from threadloom.cuda.cfg import parsing
 from threadloom.cuda.cfg.fold_packed import fold_packed
+from threadloom.cuda.debug_frame import with_frames
 from threadloom.cuda.front import FrontIr, SourceOptions
 from threadloom.cuda.host_launches import with_launch_facts, with_recorded_launches
 from threadloom.cuda.host_stubs import Stub, find_stubs
 from threadloom.cuda.kernel import INSTANCES, SHARED_DYNAMIC, THREAD_LOCAL_CALLS
 from threadloom.cuda.launch_effects import PointerEffect
 from threadloom.cuda.raise_cfg_to_par import Raised, raise_module
+from threadloom.cuda.shared_memory import find_shared
 from threadloom.cuda.split_coerced import split_coerced
 from threadloom.errors import InternalError
 from threadloom.par.ops import I32, Alloca, Function, Global, Module, Parallel, Space
@@ -35,6 +37,7 @@ class UnitOptions:
     store: Path | None = None  # where kernels may be kept to be compiled when they are launched (first_launch.py)
     without: tuple[str, ...] = ()  # names of passes that are left out (lower/pipeline.py: OPTIONAL)
     fibers: bool = True  # False: loops that may wait for other threads are an error
+    variables: bool = False  # a debugger shows the variables of kernels, which are not optimised
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +68,33 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def raise_unit(ir: FrontIr, dump: Dump = no_dump) -> tuple[Raised, tuple[Stub, ...]]:
-    """Both sides of a unit as clang made them -> the kernels at level par."""
+def raise_unit(ir: FrontIr, dump: Dump = no_dump, variables: bool = False) -> tuple[Raised, tuple[Stub, ...]]:
+    """Both sides of a unit as clang made them -> the kernels at level par. variables: kept for a debugger."""
     stubs = find_stubs(ir.host)
     dump("host.ll", ir.host)
     dump("device.ll", ir.device)
     kernels = tuple(stub.kernel for stub in stubs)
-    raised = raise_device([ir.device], kernels, link_host.shadow_names(ir.host), dump)
+    raised = raise_device([ir.device], kernels, link_host.shadow_names(ir.host), dump, variables)
     return with_launch_facts(raised, ir.host, stubs), stubs
 
 
 def raise_device(
-    device_irs: list[str], kernels: tuple[str, ...], keep: frozenset[str] = frozenset(), dump: Dump = no_dump
+    device_irs: list[str],
+    kernels: tuple[str, ...],
+    keep: frozenset[str] = frozenset(),
+    dump: Dump = no_dump,
+    variables: bool = False,
 ) -> Raised:
     """The device IR of one file, or of several that are linked together, at level par."""
+    if variables:
+        device_irs = [debug_records.keep_variables(one) for one in device_irs]
     text = inline.inline_device([split_coerced(semantics.restore(one)) for one in device_irs], kernels, keep)
+    text = debug_records.numbered(text) if variables else text
     dump("inlined.ll", text)
-    raised = raise_module(fold_packed(parsing.parse(text)), kernels, keep)
+    module = fold_packed(parsing.parse(text, debug_nodes=variables))
+    raised = raise_module(module, kernels, keep)
+    if variables:
+        raised = with_frames(raised, debug_records.records(text), find_shared(module))
     if dump is not no_dump:
         dump("raised.par", _par_text(raised.module))
     return raised
@@ -103,7 +116,8 @@ def lower_unit(
         dump(f"{name}.par", _par_text(after))
 
     told = None if dump is no_dump else hook
-    lowered = pipeline.lower(raised.module, hook=told, without=without, check=check).module
+    debug = raised.debug is not None
+    lowered = pipeline.lower(raised.module, hook=told, without=without, check=check, debug=debug).module
     if not fibers:
         refuse_waits(lowered)
     functions = {function.name: function for function in lowered.functions}
@@ -136,7 +150,7 @@ def compile_unit(path: str, options: UnitOptions, dump: Dump = no_dump) -> bytes
         if first_launch.is_worth_it(ir):
             return first_launch.compile_host(ir, options, options.store)
     with uncollected():
-        raised, stubs = raise_unit(ir, dump)
+        raised, stubs = raise_unit(ir, dump, options.variables)
         if options.launches:
             raised = with_recorded_launches(raised, stubs, options.launches)
         unit = lower_unit(raised, stubs, dump, options.check, options.without, options.fibers)
@@ -181,7 +195,8 @@ def device_text(
         for name, size in unit.static_shared_bytes.items()
     )
     device = replace(unit.lowered, globals=variables + sizes)
-    text = emit_llvm(device, EmitOptions(standalone=options.standalone, debug_lines=options.source.debug))
+    nodes = unit.raised.debug.nodes if unit.raised.debug else None
+    text = emit_llvm(device, EmitOptions(True, options.standalone, options.source.debug, nodes))
     text = _with_names(text, THREAD_LOCAL_CALLS if for_process else _OWN_ENTRY_POINTS)
     dump("device.emitted.ll", text)
     return text

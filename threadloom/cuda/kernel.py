@@ -130,6 +130,9 @@ THREAD_LOCAL_CALLS: dict[str, str] = {
     "loom.assert.fail": "__loom_assert_fail",  # (ptr expr, ptr file, i32 line, ptr function)
 }
 
+# What tells a debugger where variables are; targets/cpu/debug_variables.py makes debug records of them.
+DEBUG_FRAME, DEBUG_SHARED = DEBUG_CALLS = "loom.debug.frame", "loom.debug.shared"
+
 # ---------------------------------------------------------------- functions that could not be inlined
 
 CONTEXT = Value("loom.context", PTR)

@@ -85,6 +85,7 @@ class NvccPlan:
     standard: str = ""
     optimize: str = ""
     debug: bool = False
+    debug_device: bool = False  # -G: kernels are not optimised, so that a debugger finds their variables
     shared: bool = False
     relocatable: bool = False
     contract: bool = True
@@ -220,6 +221,7 @@ def _option(plan: NvccPlan, name: str, value: str, words: list[str], word: str) 
             plan.optimize = value or "2"
         case "-g" | "-G":
             plan.debug = True
+            plan.debug_device |= name == "-G"
         case "-arch" | "-gencode":
             plan.arch = max(_arch(value), plan.arch if plan.arch != 750 else 0) or plan.arch
         case "-rdc":

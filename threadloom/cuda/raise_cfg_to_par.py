@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from threadloom.cuda.cfg.ops import BasicBlock, Function, Module
+from threadloom.cuda.debug_records import DebugRecords
 from threadloom.cuda.kernel import (
     BLOCK,
     BLOCK_INDEX,
@@ -59,10 +60,12 @@ UNDEFINED = slug("cuda-undefined-device-function", "device code calls a function
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A device module at level par; `kernels` are the names of those functions that can be launched."""
+    """A device module at level par; `kernels` are the names of those functions that can be launched. `debug`: where the
+    user's variables are kept for a debugger (debug_frame.py)."""
 
     module: par.Module
     kernels: tuple[str, ...]
+    debug: DebugRecords | None = None
 
 
 def raise_module(module: Module, kernels: tuple[str, ...], keep: frozenset[str] = frozenset()) -> Raised:

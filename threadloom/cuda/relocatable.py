@@ -162,7 +162,8 @@ def link_device(parts: list[DevicePart], options: UnitOptions, dump: Dump = no_d
     stubs = {stub.kernel: stub for part in parts for stub in part.stubs}
     known = frozenset(name for part in parts for name in part.variables)
     with compile_unit.uncollected():
-        raised = compile_unit.raise_device([part.device for part in parts], tuple(stubs), known, dump)
+        devices = [part.device for part in parts]
+        raised = compile_unit.raise_device(devices, tuple(stubs), known, dump, options.variables)
         kernels = tuple(stubs.values())
         unit = compile_unit.lower_unit(raised, kernels, dump, options.check, options.without, options.fibers)
     shared = tuple(v for v in unit.lowered.globals if v.name in known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,10 +32,18 @@ class _Node(NamedTuple):  # a module may have a hundred thousand
         return found[1] if found else ""
 
 
-class DebugInfo:
-    """The debug nodes of one module; `loc` answers by metadata name."""
+@dataclass(frozen=True, slots=True)
+class DebugLoc(Loc):
+    """A position that knows its node: a DILocation, or a function's DISubprogram."""
 
-    def __init__(self, module_text: str):
+    node: str = ""
+
+
+class DebugInfo:
+    """The debug nodes of one module; `loc` answers by metadata name. with_nodes: by DebugLocs."""
+
+    def __init__(self, module_text: str, with_nodes: bool = False):
+        self._with_nodes = with_nodes
         self._nodes = {name: _Node(kind, text) for name, kind, text in _NODE.findall(module_text)}
         self._known: dict[str, Loc | None] = {}
         self._files: dict[str, str] = {}
@@ -49,8 +58,11 @@ class DebugInfo:
         found = self._nodes.get(node)
         if found is None or found.kind != "DISubprogram":
             return None
-        file = self._file(node)
-        return Loc(file, int(found.get("line") or 1)) if file else None
+        file = self.file_of(node)
+        return self._loc(file, int(found.get("line") or 1), 1, node) if file else None
+
+    def _loc(self, file: str, line: int, column: int, node: str) -> Loc:
+        return DebugLoc(file, line, column, node=node) if self._with_nodes else Loc(file, line, column)
 
     def _find(self, node: str) -> Loc | None:
         found, first = self._nodes.get(node), None
@@ -59,16 +71,18 @@ class DebugInfo:
             if place is None:
                 break
             line, column, scope, inlined_at = place.groups()
-            file = self._file(scope)
+            file = self.file_of(scope)
             if file and int(line or 0):
-                loc = Loc(file, int(line), max(1, int(column or 1)))
+                loc = self._loc(file, int(line), max(1, int(column or 1)), node)
                 if not file.startswith(HEADERS_DIR):
                     return loc
                 first = first or loc
-            found = self._nodes.get(inlined_at or "")
+            node = inlined_at or ""
+            found = self._nodes.get(node)
         return first
 
-    def _file(self, scope: str) -> str:
+    def file_of(self, scope: str) -> str:
+        """The file in which the node `scope` lies; empty where that is not known."""
         if scope not in self._files:
             self._files[scope] = self._find_file(scope)
         return self._files[scope]

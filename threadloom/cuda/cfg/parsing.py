@@ -44,10 +44,10 @@ _LABEL = re.compile(r'("[^"]*"|[-\w$.]+):')
 _ANNOTATION = re.compile(r"ptr @(\"[^\"]*\"|[-\w$.]+), ptr @(\"[^\"]*\"|[-\w$.]+), ptr @")
 
 
-def parse(text: str, file: str = "<llvm>") -> Module:
-    """The module that LLVM assembly `text` spells."""
+def parse(text: str, file: str = "<llvm>", debug_nodes: bool = False) -> Module:
+    """The module that LLVM assembly `text` spells. debug_nodes: places know their nodes."""
     types = named_types(text)
-    debug = DebugInfo(text)
+    debug = DebugInfo(text, debug_nodes)
     functions = tuple(_functions(text, file, types, debug))
     variables = tuple(variable for line in _GLOBAL.findall(text) if (variable := _global(line, file, types)))
     return Module(functions, variables, tuple(_annotations(text)))

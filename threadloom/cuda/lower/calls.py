@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threadloom.cuda.kernel import COLLECTIVES, THREAD_LOCAL_CALLS
+from threadloom.cuda.kernel import COLLECTIVES, DEBUG_CALLS, THREAD_LOCAL_CALLS
 from threadloom.cuda.lower.runtime_calls import DIVERGENT_BARRIER, is_check_call
 from threadloom.par.intrinsics import effect_of, is_ignored
 from threadloom.par.opcodes import Effect
@@ -20,7 +20,7 @@ MATH = frozenset(_MATH) | frozenset(f"{name}f" for name in _MATH)
 
 # These do something, but nothing that a load or store of the kernel could see (printf reads what its arguments name).
 # Collectives order memory; whoever moves accesses asks for them by name (separators.collective_scope).
-_NO_USER_MEMORY = frozenset({DIVERGENT_BARRIER, *THREAD_LOCAL_CALLS, *COLLECTIVES, "malloc"})
+_NO_USER_MEMORY = frozenset({DIVERGENT_BARRIER, *THREAD_LOCAL_CALLS, *COLLECTIVES, "malloc", *DEBUG_CALLS})
 READERS = frozenset({"printf", "vprintf", "puts", "putchar", "fflush"})
 
 

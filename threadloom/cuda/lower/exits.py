@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from threadloom.cuda.kernel import DEBUG_CALLS
 from threadloom.cuda.lower.calls import is_marker
 from threadloom.cuda.lower.effects import Memory, is_pure
 from threadloom.cuda.lower.runtime_calls import is_check_call
@@ -160,8 +161,8 @@ class Exits:
 
     def _harmless(self, op: Op) -> bool:
         if isinstance(op, Leaf):
-            unseen = is_marker(op) or op.opcode == "load" or is_check_call(op.attrs.callee)
-            return unseen or is_pure(op, self._memory.callee(op))
+            unseen = is_marker(op) or op.opcode == "load" or op.attrs.callee in DEBUG_CALLS
+            return unseen or is_check_call(op.attrs.callee) or is_pure(op, self._memory.callee(op))
         return isinstance(op, If | For | While | Alloca | Yield | Condition)
 
     def _fold(self, op: Leaf, known: Known) -> None:

@@ -101,15 +101,19 @@ def lower(
     hook: Hook | None = None,
     without: Collection[str] = (),
     check: bool = False,
+    debug: bool = False,
 ) -> Result:
     """`module` optimised (less the passes named in `without`), then without barriers and collectives; dumps and hooks
-    as in par/passes.py. `check`: not optimised, but every access watched."""
+    as in par/passes.py. `check`: not optimised, but every access watched. `debug`: nothing is optimised."""
     from threadloom.cuda.check.check_ahead import CheckAhead
     from threadloom.cuda.check.instrument import Instrument
     from threadloom.cuda.check.watch_lanes import WatchLanes
 
     # Folded after: reads that nobody uses are watched, and a barrier that no thread can reach does not diverge.
     first = (WatchLanes(), Instrument(), Canonicalize()) if check else (MergeInstances(), *optimize.PASSES)
+    if debug:
+        without = {*without, *_FOR_SPEED - {SerializeInner().name}, MergeInstances().name, OutlineLoops().name,
+                   *(one.name for one in optimize.PASSES if not isinstance(one, OrderLoops))}  # fmt: skip
     last: list[Pass] = []
     for one in PASSES:
         last.append(one)

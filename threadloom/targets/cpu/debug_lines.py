@@ -1,7 +1,7 @@
 """Line tables in emitted code, so that a debugger steps through the user's source.
 
 Every function gets a DISubprogram, every instruction the DILocation of the operation that it comes from; an
-instruction without one (and LLVM demands one for calls) gets its function's. Variables are not described.
+instruction without one (and LLVM demands one for calls) gets its function's. Variables: debug_variables.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class DebugLines:
     """The debug metadata of one module; nodes are made when first asked for."""
 
+    kind, optimized = "LineTablesOnly", "true"
+
     def __init__(self, text: ModuleText):
         self._text = text
         self._files: dict[str, str] = {}
@@ -29,17 +31,24 @@ class DebugLines:
         """The scope of function `name`, which starts at `loc`."""
         loc = loc or Loc("<generated>", 0)
         file = self._file(loc.file)
-        if not self._unit:
-            self._unit = self._text.new_metadata(
-                f'distinct !DICompileUnit(language: DW_LANG_C_plus_plus_14, file: {file}, producer: "threadloom", '
-                "isOptimized: true, runtimeVersion: 0, emissionKind: LineTablesOnly)"
-            )
+        self._make_unit(file)
         types = self._text.new_metadata("!DISubroutineType(types: !{null})")
         return self._text.new_metadata(
             f'distinct !DISubprogram(name: "{_escaped(name)}", scope: {file}, file: {file}, line: {loc.line}, '
             f"type: {types}, scopeLine: {loc.line}, unit: {self._unit}, "
             "spFlags: DISPFlagDefinition | DISPFlagOptimized)"
         )
+
+    def users_subprogram(self, name: str, loc: Loc | None) -> str:
+        """The scope of a function that has the code of threads (debug_variables.py)."""
+        return self.subprogram(name, loc)
+
+    def _make_unit(self, file: str) -> None:
+        if not self._unit:
+            self._unit = self._text.new_metadata(
+                f'distinct !DICompileUnit(language: DW_LANG_C_plus_plus_14, file: {file}, producer: "threadloom", '
+                f"isOptimized: {self.optimized}, runtimeVersion: 0, emissionKind: {self.kind}, nameTableKind: None)"
+            )
 
     def location(self, subprogram: str, own_file: str, loc: Loc) -> str:
         """The node of `loc` inside `subprogram`, whose own source file is `own_file`."""

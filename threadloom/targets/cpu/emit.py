@@ -11,13 +11,14 @@ LLVM middle-end; scalar loops profit from it. Same module, same text.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from threadloom.errors import InternalError
 from threadloom.par.ops import Alloca, Function, Global, Module, Space
 from threadloom.par.printing import quoted, type_text, value_name
 from threadloom.par.walk import walk
-from threadloom.targets.cpu import arena, outline
+from threadloom.targets.cpu import arena, debug_variables, outline
 from threadloom.targets.cpu.emit_function import FunctionEmitter
 from threadloom.targets.cpu.emit_module import ModuleText
 
@@ -26,18 +27,20 @@ from threadloom.targets.cpu.emit_module import ModuleText
 class EmitOptions:
     """threads: fork workers for BLOCKS (else everything runs in the caller). standalone: the object brings the
     arena and the thread limit itself (executables, shared libraries); else the JIT provides them. debug_lines: line
-    tables from the operations' locations."""
+    tables from the operations' locations. debug_nodes: clang's debug nodes by name; those of variables that calls of
+    loom.debug.* name are described to a debugger."""
 
     threads: bool = True
     standalone: bool = False
     debug_lines: bool = False
+    debug_nodes: Mapping[str, str] | None = None
 
 
 def emit_llvm(module: Module, options: EmitOptions = EmitOptions()) -> str:
     """The LLVM IR text of `module`; the target's triple and data layout are set when it is compiled."""
     if options.standalone and _has_shared_allocas(module):
         module = _with_arena(module)
-    text = ModuleText(module, options.threads, options.debug_lines, options.standalone)
+    text = ModuleText(module, options)
     for function in module.functions:
         if function.body is not None:
             _emit_function(text, function)
@@ -67,7 +70,7 @@ def _with_arena(module: Module) -> Module:
 def _emit_function(text: ModuleText, function: Function) -> None:
     if function.body is None:
         raise InternalError(f"{function.name} has no body")
-    emitter = FunctionEmitter(text, function.name, function.loc)
+    emitter = FunctionEmitter(text, function.name, function.loc, users=debug_variables.is_users(function))
     emitter.quick = "optnone" in function.attrs
     emitter.kept_attrs = tuple(attr for attr in function.attrs if attr.startswith('"'))  # "prefer-vector-width"="512"
     params = []

@@ -36,6 +36,8 @@ from threadloom.par.walk import defined
 from threadloom.source import Loc
 from threadloom.targets.cpu import outline, take_turns
 from threadloom.targets.cpu.access_groups import independent_accesses
+from threadloom.targets.cpu.debug_variables import CALLS as DEBUG_CALLS
+from threadloom.targets.cpu.debug_variables import DebugVariables
 from threadloom.targets.cpu.emit_module import ModuleText
 
 
@@ -69,12 +71,15 @@ class ArenaSlice:
 
 
 class FunctionEmitter:
-    def __init__(self, text: ModuleText, name: str, loc: Loc | None = None):
+    def __init__(self, text: ModuleText, name: str, loc: Loc | None = None, users: bool = False):
         self.text, self.name, self.loc = text, name, loc
-        self._own_loc = loc or Loc("<generated>", 0)
-        self._subprogram = text.debug.subprogram(name, loc) if text.debug else ""
+        self.own_loc = loc or Loc("<generated>", 0)
+        self.subprogram = ""
+        if text.debug:
+            self.subprogram = (text.debug.users_subprogram if users else text.debug.subprogram)(name, loc)
         self.lines: list[str] = []
         self.entry_allocas: list[str] = []
+        self.entry_stores: list[str] = []  # behind them
         self.registers: dict[str, str] = {}
         self.attrs_of: dict[str, tuple[str, ...]] = {}  # LLVM attributes of parameters, kept when outlined
         self.arena_slices: dict[str, ArenaSlice] = {}  # Alloca result -> its slice, planned by outline.py
@@ -109,9 +114,9 @@ class FunctionEmitter:
 
     def _location(self) -> str:
         """The debug location of the operation that is being emitted."""
-        if self.text.debug is None:
+        if self.text.debug is None or not self.subprogram:
             return ""
-        node = self.text.debug.location(self._subprogram, self._own_loc.file, self.loc or self._own_loc)
+        node = self.text.debug.location(self.subprogram, self.own_loc.file, self.loc or self.own_loc)
         return f", !dbg {node}"
 
     def assign(self, hint: str, expression: str) -> str:
@@ -135,8 +140,8 @@ class FunctionEmitter:
 
     def finish(self, head: str) -> None:
         """Hand the function to the module; `head` is its first line up to the brace."""
-        attachment = f" !dbg {self._subprogram}" if self._subprogram else ""
-        lines = [f"{head}{attachment} {{", "entry:", *self.entry_allocas, *self.lines, "}", ""]
+        attachment = f" !dbg {self.subprogram}" if self.subprogram else ""
+        lines = [f"{head}{attachment} {{", "entry:", *self.entry_allocas, *self.entry_stores, *self.lines, "}", ""]
         self.text.functions.append("\n".join(lines))
 
     def of(self, operand: Operand) -> str:
@@ -188,6 +193,10 @@ class FunctionEmitter:
                 raise InternalError(f"{self.name}: a barrier reached emission; it must be lowered before ({op.loc})")
 
     def _leaf(self, leaf: Leaf) -> None:
+        if leaf.attrs.callee in DEBUG_CALLS:
+            if isinstance(self.text.debug, DebugVariables):
+                self.text.debug.call(self, leaf)
+            return
         metadata = list(leaf.attrs.metadata)
         flags = leaf.attrs.flags
         if "nontemporal" in flags and leaf.opcode in ("load", "store"):

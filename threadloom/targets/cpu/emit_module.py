@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from threadloom.par.ops import Module
 from threadloom.par.printing import type_text
 from threadloom.targets.cpu.debug_lines import DebugLines
+from threadloom.targets.cpu.debug_variables import DebugVariables
+
+if TYPE_CHECKING:
+    from threadloom.targets.cpu.emit import EmitOptions
 
 
 class ModuleText:
-    def __init__(self, module: Module, threads: bool, debug_lines: bool = False, standalone: bool = False):
-        self.module, self.threads, self.standalone = module, threads, standalone
-        self.debug = DebugLines(self) if debug_lines else None
+    def __init__(self, module: Module, options: EmitOptions):
+        self.module, self.threads, self.standalone = module, options.threads, options.standalone
         self.functions: list[str] = []
         self.forks = False  # whether some function starts OpenMP workers
         self.takes_turns = False  # whether some region runs by turns
@@ -23,13 +27,23 @@ class ModuleText:
         self._next_metadata = max(numbers, default=-1) + 1
         self._metadata: list[str] = [f"{name} = {node}" for name, node in module.metadata]
         self._shared_nodes: dict[str, str] = {}
+        self.debug = DebugLines(self) if options.debug_lines else None
+        if options.debug_nodes is not None:
+            self.debug = DebugVariables(self, options.debug_nodes)
 
     def new_metadata(self, node: str) -> str:
         """A new node; SELF in `node` stands for its own name."""
-        name = f"!{self._next_metadata}"
-        self._next_metadata += 1
-        self._metadata.append(f"{name} = {node.replace('SELF', name)}")
+        name = self.reserve_metadata()
+        self.set_metadata(name, node.replace("SELF", name))
         return name
+
+    def reserve_metadata(self) -> str:
+        """The name of a node whose text comes later, by set_metadata."""
+        self._next_metadata += 1
+        return f"!{self._next_metadata - 1}"
+
+    def set_metadata(self, name: str, node: str) -> None:
+        self._metadata.append(f"{name} = {node}")
 
     def shared_metadata(self, node: str) -> str:
         """The node with this text, made when first asked for."""

@@ -88,8 +88,9 @@ def captured_values(op: Parallel) -> tuple[Value, ...]:
     return tuple(found.values())
 
 
-def inner_emitter(emitter: FunctionEmitter, name: str) -> FunctionEmitter:
-    inner = type(emitter)(emitter.text, name, emitter.loc)
+def inner_emitter(emitter: FunctionEmitter, name: str, users: bool = True) -> FunctionEmitter:
+    """`users`: the function has the code of threads, not what hands it out."""
+    inner = type(emitter)(emitter.text, name, emitter.own_loc, users)
     inner.in_blocks = True
     inner.kept_attrs = emitter.kept_attrs
     return inner
@@ -236,7 +237,7 @@ def acquire_arena(emitter: FunctionEmitter, bytes_: str, worker: str) -> HeldAre
 
 
 def _emit_run(emitter: FunctionEmitter, op: Parallel, plan: Outlined) -> None:
-    run = inner_emitter(emitter, plan.run)
+    run = inner_emitter(emitter, plan.run, users=False)
     for value in plan.captured:
         run.reserve(value.name)
     names = ("context", "worker", "workers", "home")

@@ -29,7 +29,8 @@ def emit_turns(emitter: FunctionEmitter, op: Parallel) -> None:
     context_type = f"{{ {', '.join(['i64', 'i64', *(type_text(value.type) for value in captured)])} }}"
     _emit_function(emitter, op, name, context_type)
     context = quoted("%", emitter.fresh("turns.context"))
-    emitter.entry_allocas.append(f"  {context} = alloca {context_type}, align 16")
+    align = max([16, *(align_bytes(value.type) for value in captured)])  # vectors of 32 lanes may be among them
+    emitter.entry_allocas.append(f"  {context} = alloca {context_type}, align {align}")
     count = "1"
     for extent in outline.extents_of(emitter, op):
         count = emitter.assign("items", f"mul i64 {count}, {extent}")
