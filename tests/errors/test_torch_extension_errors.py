@@ -34,6 +34,14 @@ def test_linker_errors_name_the_extension(tmp_path: Path) -> None:
     assert caught.value.slug == "torch-extension-link"
 
 
+@pytest.mark.torch
+@pytest.mark.clang
+def test_libraries_of_cuda_are_asked_for_out_of_habit(tmp_path: Path) -> None:
+    made = extension._Extension("mine", (), ldflags=("-lcudart -lcublas", "-lcurand", "-lc10_cuda", "-ltorch_cuda"))
+    extension._link(made, [], tmp_path / "mine.so")
+    assert (tmp_path / "mine.so").exists()
+
+
 def test_without_torch_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(CompileError, match="threadloom\\[torch\\]") as caught:

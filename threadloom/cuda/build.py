@@ -237,14 +237,14 @@ def _module(plan: NvccPlan, compiled: str, scratch: Path) -> int:
 _MODULE_TEXT = b"// threadloom module, base64\n"
 
 # Libraries of CUDA whose functions are in our runtime, or that are not there: linking them is asked for out of habit.
-_CUDA_LIBRARIES = frozenset(
+CUDA_LIBRARIES = frozenset(
     {"-lcudart", "-lcudart_static", "-lcuda", "-lcudadevrt", "-lnvToolsExt", "-lcurand", "-lcublas", "-lnvidia-ml"}
 )
 
 
 def _libraries(plan: NvccPlan) -> list[str]:
     """The user's libraries. Host OpenMP is served by the runtime that kernels use, which has gcc's entry points too."""
-    kept = [library for library in plan.libraries if library not in _CUDA_LIBRARIES]
+    kept = [library for library in plan.libraries if library not in CUDA_LIBRARIES]
     wants_openmp = "-fopenmp" in plan.host_flags or {"-lgomp", "-lomp", "-liomp5"} & set(kept)
     kept = [library for library in kept if library not in ("-lgomp", "-lomp", "-liomp5")]
     return kept + (_openmp_flags() if wants_openmp else [])

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from threadloom import env
 from threadloom.cuda import clang, precompiled, runtime_library
-from threadloom.cuda.build import source_options
+from threadloom.cuda.build import CUDA_LIBRARIES, source_options
 from threadloom.cuda.compile_unit import UnitOptions, compile_unit
 from threadloom.cuda.front import HEADERS as CUDA_HEADERS
 from threadloom.cuda.front import change_user_text, source_error
@@ -33,6 +33,7 @@ LINK_ERROR = slug("torch-extension-link", "the linker failed on a PyTorch extens
 NOT_SUPPORTED = slug("torch-extension-option", "an option of cpp_extension that is not supported on the CPU")
 
 _CUDA_SUFFIXES = (".cu", ".cuh")
+_NOT_LINKED = CUDA_LIBRARIES | {"-lc10_cuda", "-ltorch_cuda"}  # what they have is in our runtime and headers
 _NVCC_DEFAULTS = ("-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__")
 
 
@@ -273,7 +274,7 @@ def _link(made: _Extension, objects: list[Path], library: Path) -> None:
 
     compiler = clang.find()
     lib = Path(torch.__file__).parent / "lib"
-    words = [word for flag in made.ldflags for word in shlex.split(flag) if word not in ("-lcudart", "-lcuda")]
+    words = [word for flag in made.ldflags for word in shlex.split(flag) if word not in _NOT_LINKED]
     part = library.with_suffix(f".{os.getpid()}.part")
     command = ["-shared", *runtime_library.shared_flags(), "-o", str(part), *map(str, objects),
                str(runtime_library.static_object()), f"-L{lib}",
