@@ -84,24 +84,8 @@ def run(args: argparse.Namespace) -> int:
     if measured is not None:
         written += _write_measured(folder, timeline, measured)
     record = {
-        "kernel": chosen.name,
-        "device": args.device,
-        "policy": args.policy,
-        "shape": problem.dims,
-        "tiles": dict(timeline.tiles),
-        "predicted_ns": outcome.best.predicted_ns,
-        "ii_cycles": timeline.ii_cycles,
-        "bounds_cycles": dict(timeline.bounds_cycles),
+        **_record(args, chosen, problem, timeline, outcome),
         "loops": _loops(outcome, loops),
-        "search": {
-            "partitions": outcome.counts.partitions,
-            "orders": outcome.counts.orders,
-            "space": outcome.counts.space,
-            "scheduled": outcome.counts.scheduled,
-            "seconds": outcome.seconds,
-            "cut_short": outcome.cut_short,
-        },
-        "rejected": [{"reason": r.reason, "count": r.count} for r in timeline.rejected],
         "proved": not findings,
         "findings": [str(f) for f in findings],
         "files": [str(p) for p in written],
@@ -117,6 +101,31 @@ def run(args: argparse.Namespace) -> int:
             took = f"{cost.measured_cycles:.0f} measured" if cost.measured_cycles else "not measured"
             print(f"  {cost.task} on {cost.unit}: {cost.model_cycles:.0f} cycles by the model, {took}")
     return 0 if not findings else 1
+
+
+def _record(
+    args: argparse.Namespace, chosen: Chosen, problem: Problem, timeline: Timeline, outcome: Outcome
+) -> dict[str, json_output.Json]:
+    """What was asked for and what the search found."""
+    return {
+        "kernel": chosen.name,
+        "device": args.device,
+        "policy": args.policy,
+        "shape": problem.dims,
+        "tiles": dict(timeline.tiles),
+        "predicted_ns": outcome.best.predicted_ns,
+        "ii_cycles": timeline.ii_cycles,
+        "bounds_cycles": dict(timeline.bounds_cycles),
+        "search": {
+            "partitions": outcome.counts.partitions,
+            "orders": outcome.counts.orders,
+            "space": outcome.counts.space,
+            "scheduled": outcome.counts.scheduled,
+            "seconds": outcome.seconds,
+            "cut_short": outcome.cut_short,
+        },
+        "rejected": [{"reason": r.reason, "count": r.count} for r in timeline.rejected],
+    }
 
 
 def _profiled(args: argparse.Namespace, problem: Problem, machine: Device) -> tuple[Outcome, list[TaskCost]]:

@@ -239,10 +239,6 @@ class KernelPlan(ProgramView):
 
     # ------------------------------------------------------------ buffers, shared memory
 
-    def buffer_of(self, value: str, role: str) -> Buffer | None:
-        tile_name = self.tiles.of(value)
-        return next((b for b in self.program.buffers if b.tile == tile_name and b.role in ("", role)), None)
-
     @cached_property
     def shared_tiles(self) -> dict[str, SharedTile]:
         """Buffer name -> its tile in shared memory. Address names are the buffer's; of workers that have one each, the
@@ -402,7 +398,3 @@ def staging_name(tile_name: str) -> str:
 
 def own_name(tile_name: str) -> str:
     return "own_" + c_name(tile_name)
-
-
-def with_extents(plan: KernelPlan, dims: dict[str, int]) -> KernelPlan:
-    return replace(plan, dims=dims)

@@ -55,22 +55,7 @@ def write_call(
     tensors = [at for at, value in enumerate(values) if isinstance(value, torch.Tensor)]
     once = [at for at in tensors if first[at] == at]  # PyTorch's test refuses tensors given twice
     floats = [at for at, free in enumerate(free_floats) if free]
-    tests = []
-    if (same := _torchs_test([values[at] for at in once])) is not None:
-        known["same"] = same
-        tests.append(f"not same({', '.join(f'a{at}' for at in once)})")
-    for at, value in enumerate(values):
-        if at in tensors and first[at] != at:
-            tests.append(f"a{at} is not a{first[at]}")
-            continue
-        if at not in tensors or same is None:
-            known[f"type{at}"] = type(value)
-            tests.append(f"type(a{at}) is not type{at}")
-        if at in tensors:
-            tests += _tensor_tests(at, value, known) if same is None else []
-        elif at not in floats:
-            known[f"value{at}"] = value
-            tests.append(f"a{at} != value{at}")
+    tests = _form_tests(values, tensors, floats, known)
     lines.append(f"if {' or '.join(tests)}: return NotImplemented")
     lines += [f"p{at} = a{at}.data_ptr()" if first[at] == at else f"p{at} = p{first[at]}" for at in tensors]
     low = [f"p{at} & 15 != {values[at].data_ptr() & 15}" for at in once]
@@ -95,6 +80,29 @@ def write_call(
     lines.append(f"return {results[0] if len(results) == 1 else ', '.join(results)}")
     exec("def call(args, kwargs):\n" + "".join(f"    {line}\n" for line in lines), known)
     return known["call"]
+
+
+def _form_tests(values: Sequence[object], tensors: list[int], floats: list[int], known: dict[str, object]) -> list[str]:
+    """Expressions that are true where arguments a0 ... are of another form than `values`, of which `tensors` are
+    tensors and the `floats` any floats; what they name is put into `known`."""
+    first, tests = first_places(values), []
+    once = [at for at in tensors if first[at] == at]
+    if (same := _torchs_test([values[at] for at in once])) is not None:
+        known["same"] = same
+        tests.append(f"not same({', '.join(f'a{at}' for at in once)})")
+    for at, value in enumerate(values):
+        if at in tensors and first[at] != at:
+            tests.append(f"a{at} is not a{first[at]}")
+            continue
+        if at not in tensors or same is None:
+            known[f"type{at}"] = type(value)
+            tests.append(f"type(a{at}) is not type{at}")
+        if at in tensors:
+            tests += _tensor_tests(at, value, known) if same is None else []
+        elif at not in floats:
+            known[f"value{at}"] = value
+            tests.append(f"a{at} != value{at}")
+    return tests
 
 
 def first_places(values: Sequence[object]) -> tuple[int, ...]:

@@ -5,7 +5,6 @@ Works with no GPU and no driver. Results are cached by content.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -126,10 +125,3 @@ def _resources(log: str) -> tuple[int, int, int, int]:
 
     spills = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
     return number(r"Used (\d+) registers"), spills, number(r"(\d+) bytes stack frame"), number(r"(\d+) bytes smem")
-
-
-def content_key(source: str, arch: str, defines: tuple[str, ...]) -> str:
-    """Key of a compiled kernel: source, our headers, options and compiler version."""
-    parts = [source, arch, repr(defines), repr(version())]
-    parts += [header(h) for h in _headers_of(source)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

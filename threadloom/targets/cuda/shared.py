@@ -71,13 +71,3 @@ class SharedTile:
     @property
     def bytes_per_slot(self) -> int:
         return self.panels * self.panel_bytes
-
-    def k_major_offset(self, row: int, column: int) -> int:
-        """Bytes from the slot's start to (row, column) for a descriptor: column a multiple of 16 bytes, row of 8."""
-        per_panel = self.panel_columns
-        return (column // per_panel) * self.panel_bytes + row * ROW_BYTES + (column % per_panel) * self.dtype.bits // 8
-
-
-def tile_bytes(dtype: Dtype, rows: int, columns: int) -> int:
-    """Bytes of one slot of a swizzled tile of `rows` x `columns` elements."""
-    return SharedTile("", dtype, (("", rows),), "", columns, 1).bytes_per_slot
