@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.gpu_cases import gated_linear
 from threadloom.examples import matmul
-from threadloom.sched.ops import Issue, Reason, Wait, Why
+from threadloom.sched.ops import Arrive, Issue, Reason, Wait, Why
 from threadloom.sched.search import plan
 from threadloom.targets.cuda import best_plan, nvrtc
 from threadloom.targets.cuda import compile as compiling
 from threadloom.targets.cuda.driver import WATCHDOG
 from threadloom.targets.cuda.faults import fault_of
-from threadloom.targets.cuda.group_waits import cover_younger, with_full_waits
+from threadloom.targets.cuda.group_waits import cover_younger, join, with_full_waits
 from threadloom.targets.cuda.launch import device_tensors, kernel_for
 from threadloom.task.ops import Method
 
@@ -47,6 +47,17 @@ def wait(name: str, pending: int) -> Wait:
 
 def pending(*instrs: Issue | Wait) -> list[int]:
     return [i.pending for i in cover_younger(list(instrs), {0}, Products()) if isinstance(i, Wait)]
+
+
+def test_of_two_waits_the_stronger_comes_first():
+    release = Arrive("empty", reason=Reason(Why.SLOT_FREE, "a", "load", buffer="x"))
+    for between in ((), (release,)):
+        joined = join((wait("a", 1), *between, wait("b", 0)), {0}, Products())
+        assert [i.pending for i in joined if isinstance(i, Wait)] == [0, 0]
+    joined = join((wait("a", 0), release, wait("b", 1)), {0}, Products())
+    assert [i.pending for i in joined if isinstance(i, Wait)] == [0, 1]
+    joined = join((wait("a", 1), product("b"), wait("b", 0)), {0}, Products())
+    assert [i.pending for i in joined if isinstance(i, Wait)] == [1, 0], "something is done between"
 
 
 def test_what_is_issued_again_beside_a_younger_product():

@@ -91,3 +91,13 @@ def test_a_name_that_is_taken_is_not_taken_again():
     text = _kernel([STEP.format("2.0", "1.0"), STEP.format("3.0", "1.0")]).replace("%u.", "%number.")
     module = _outlined(text)
     assert (_run(module) == _run(parse(text))).all()
+
+
+@pytest.mark.parametrize(("count", "merged"), [(12, True), (13, False)])
+def test_loops_of_very_many_numbers_stay_apart(count: int, merged: bool):
+    def step(first: int) -> str:
+        adds = "".join(f"%u{n + 1} = fadd float %u{n}, {first + n}.0\n      " for n in range(count))
+        return f"%u0 = fmul float %v, %v\n      {adds}%w = fneg float %u{count}"
+
+    module = _outlined(_kernel([step(0), step(100)]))
+    assert len(module.functions) == (2 if merged else 3)

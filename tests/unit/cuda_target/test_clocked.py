@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -61,6 +62,18 @@ def test_clocks_are_drawn_below_the_plan(outcome, run):
     assert len(tops) == 2 and tops[0] == 0 < tops[1] and both.count("</svg>") == 3
     grids = [re.findall(r'class="grid" x1="([\d.]+)"', picture) for picture in both.split('<svg y="')[1:]]
     assert grids[0] == grids[1]  # bars of both are as long as they last
+
+
+def test_the_interval_of_what_was_seen_twice():
+    def bars(loop: int, *starts: float, row: str = "worker0") -> list[SimpleNamespace]:
+        return [SimpleNamespace(loop=loop, row=row, role="worker0", task="t", start_cycles=s) for s in starts]
+
+    def interval(*seen: SimpleNamespace) -> float:
+        return clocked.interval_of(SimpleNamespace(bars=seen))
+
+    assert interval(*bars(1, 900, 100)) == 800 and interval(*bars(1, 0, 100, 300, 310)) == 100
+    assert interval(*bars(1, 0, 500), *bars(1, 0, 1, row="tc")) == 500, "a unit's row is not the role's"
+    assert interval(*bars(0, 0, 500), *bars(1, 7)) == 0 and interval(*bars(0, 0, 500)) == 0 and interval() == 0
 
 
 def test_a_plan_that_cannot_run_says_why(run):

@@ -7,12 +7,14 @@ import re
 import numpy as np
 import pytest
 
+import threadloom as tl
 from tests.unit.cuda_emit.test_forms import emitted
 from tests.unit.cuda_target.test_layouts import places
 from threadloom.examples.conv2d import conv2d, inputs, reference
 from threadloom.examples.matmul import inputs as matmul_inputs
 from threadloom.examples.matmul import matmul
 from threadloom.machine.devices import device
+from threadloom.sched.one_at_a_time import one_at_a_time
 from threadloom.sched.ops import AxisTile, Partition
 from threadloom.sched.search import plan, prepare_graph
 from threadloom.sched.simulate_tiles import simulate_tiles
@@ -40,6 +42,7 @@ def test_rows_of_two_axes_are_the_instructions_rows_one_after_the_other(above: i
 def test_which_extents_make_whole_instructions():
     assert are_stacked(16, 4, 64) and are_stacked(8, 16, 64) and are_stacked(32, 2, 64)
     assert not are_stacked(16, 2, 64) and not are_stacked(64, 1, 64) and not are_stacked(14, 32, 64)
+    assert not are_stacked(16, 4, 16), "a line alone is whole instructions"
 
 
 def test_small_images_fill_instructions_with_several_lines():
@@ -114,3 +117,21 @@ def test_products_of_one_row_axis_are_not_touched():
     bound = matmul.bind(**matmul_inputs(np.random.default_rng(0), M=64, N=64, K=64, dtype=np.float16))
     graph = build_task_graph(bound.kernel, "fused")
     assert stacked_pairs(graph) == {}
+
+
+@tl.kernel
+def shifted_lines(
+    x: tl.Tensor["I", "J", "C", tl.f16], w: tl.Tensor["C", "F", tl.f16], by_line: tl.Const[bool]
+) -> tl.Tensor["I", "J", "F", tl.f32]:
+    for i, j, f in tl.grid("I", "J", "F"):
+        acc = tl.zeros(i, j, f)
+        for c in tl.stream("C"):
+            acc += tl.dot(x[i, j, c], w[c, f])
+        out[i, j, f] = acc + (tl.index(i) if by_line else 1)
+
+
+@pytest.mark.parametrize("by_line", [False, True])
+def test_lines_whose_number_is_read_stay_together(by_line: bool):
+    graph = build_task_graph(shifted_lines.tile(by_line=by_line), "fused")
+    assert stacked_pairs(graph) == {"j": "i"}
+    assert (one_at_a_time(graph) is graph) == by_line

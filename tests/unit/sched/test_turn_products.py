@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import threadloom as tl
 from tests.unit.cuda_emit import both_computed
 from threadloom.examples import attention_backward, flash_attention, matmul, w4_matmul
 from threadloom.machine.devices import device
@@ -46,3 +47,24 @@ def test_other_products_stay_as_they_are(module):
     else:
         graph = graph_of(module)
     assert turn_products(graph, device("h200")) is graph
+
+
+@tl.kernel
+def two_products(
+    a: tl.Tensor["M", "K", tl.f16], b: tl.Tensor["M", "K", tl.f16], w: tl.Tensor["N", "K", tl.i8], both: tl.Const[bool]
+) -> tl.outputs(y=tl.Tensor["M", "N", tl.f32], z=tl.Tensor["M", "N", tl.f32]):
+    for m, n in tl.grid("M", "N"):
+        y_acc, z_acc = tl.zeros(m, n), tl.zeros(m, n)
+        for k in tl.stream("K"):
+            weights = tl.cast(w[n, k], tl.f16)
+            y_acc += tl.dot(a[m, k], weights)
+            z_acc += tl.dot(b[m, k], weights if both else tl.cast(w[n, k] + 1, tl.f16))
+        y[m, n] = y_acc
+        z[m, n] = z_acc
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_what_two_products_read_does_not_give_the_rows(both: bool):
+    graph = build_task_graph(two_products.tile(both=both), "fused")
+    first = [a for a, _ in operands_of(turn_products(graph, device("h200")))]
+    assert len(first) == 2 and ("a" in first) == ("b" in first) == both
