@@ -186,6 +186,15 @@ def test_what_a_core_cannot_do_is_refused(pattern, text, slug):
     assert [finding.slug for finding in found] == [slug]
 
 
+def test_a_register_block_and_its_operands_fill_the_registers():
+    """Beside the block: the vectors of a row of one operand, and an element of the other."""
+    narrow = edited(planned(product()), r"^decide register_vectors = \d+$", "decide register_vectors = 1")
+    most = int(host().fact("vector_registers", 16))
+    for rows, slugs in ((most - 2, []), (most - 1, ["bad-decision"])):
+        found = check(edited(narrow, r"^decide register_rows = \d+$", f"decide register_rows = {rows}"), host())
+        assert [finding.slug for finding in found] == slugs
+
+
 def test_the_order_of_issues_makes_no_other_code():
     """A core finishes a task before it begins the next (docs/cpu-target.md); an order that is wrong is refused."""
     call = attention()
