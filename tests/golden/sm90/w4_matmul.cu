@@ -3,6 +3,13 @@
 // loop 1: one iteration every 817 cycles, 2 stages (predicted)
 #include "sm90.cuh"
 
+LOOM_DEVICE void mma_m64n16k16_f16_registers_k(float* d, const u32* a, u64 b, i32 accumulate) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %13, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p, 1, 1, 0;\n}"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
+
 extern "C" __global__ void __launch_bounds__(256, 1)
 w4_matmul(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_w, const u16* __restrict__ scales, const i64 scales_stride0, const i64 scales_stride1, u16* __restrict__ out, const i64 out_stride0, const i64 out_stride1, const i32 dim_K, const i32 dim_K_p_128_m_1_div_128, const i32 dim_M, const i32 dim_N) {
 extern __shared__ __align__(1024) u8 raw[];
@@ -150,6 +157,8 @@ else if (group == 1) {
         }
       }
       barrier_wait(full_w + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 0);  // dependence: load_w -> vector_weights (w)
+      mma_wait<0>();  // slot-free: dot_acc -> vector_weights (weights, 1 iterations earlier)
+      pin(weights_packed);
       // vector_weights: weights
       {
         const u32 byte = 0x4040 + lane % 4 * 0x101;  // of each word, for both halves of a register
@@ -172,17 +181,16 @@ else if (group == 1) {
       __syncwarp();
       if (lane == 0) barrier_arrive(empty_w + 8 * ring_1_4_0.slot);  // slot-free: vector_weights -> load_w (w)
       if (t_2 >= 1) {
-        __syncwarp();
         if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
       }
       barrier_wait(full_a + 8 * ring_1_4_0.slot, ring_1_4_0.phase, 2);  // dependence: load_a -> dot_acc (a)
       // dot_acc: acc.2
+      mma_fence();
       #pragma unroll
       for (int k = 0; k < 8; k++) {
-        u32 columns[4];
-        load_columns<16>(columns, smem_a + ring_1_4_0.slot * 4096 + k / 4 * 2048, k % 4);
-        mma_warp_f16<16>(acc, weights_packed + 4 * k, columns);
+        mma_m64n16k16_f16_registers_k(acc, weights_packed + 4 * k, smem_a_desc + ring_1_4_0.slot * 256 + k / 4 * 128 + k % 4 * 2, 1);
       }
+      mma_commit();
       ring_1_4_0.advance();
       if (t_2 >= 1) ring_1_4_1.advance();
     }
@@ -190,12 +198,13 @@ else if (group == 1) {
       // epilogue 0
       {
         const i32 g_at_3 = (count_2 - 1);
-        fence_to_async();  // what was read has left shared memory before a copy comes there
-        __syncwarp();
+        mma_wait<0>();  // slot-free: dot_acc -> load_a (a)
         if (lane == 0) barrier_arrive(empty_a + 8 * ring_1_4_1.slot);  // slot-free: dot_acc -> load_a (a)
         ring_1_4_1.advance();
       }
     }
+    mma_wait<0>();  // dependence: dot_acc -> vector_t (acc)
+    pin(acc);
     // vector_t: t.6
     #pragma unroll
     for (int i = 0; i < 8; i++) {

@@ -94,7 +94,7 @@ def test_a_tile_read_along_and_across_its_rows_has_two_descriptors():
 def test_computed_columns_go_through_shared_memory():
     text = source_of(both_computed.bound(16, 256, 256))
     at = text.index("write_shared<16>(smem_weights")
-    after = text[at : text.index("load_columns<", at)]
+    after = text[at : text.index("mma_m64", at)]
     assert "fence_to_async();" in after and "group_sync(1 + worker, 128);" in after
 
 

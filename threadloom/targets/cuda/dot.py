@@ -15,7 +15,6 @@ from threadloom.targets.cuda.other_axes import each_other, for_each_other, in_ti
 from threadloom.targets.cuda.registers import Registers, Scope
 from threadloom.targets.cuda.shared import ROW_BYTES, SharedTile
 from threadloom.targets.cuda.unsupported import no_code
-from threadloom.targets.cuda.warp_dot import by_warps
 from threadloom.targets.cuda.wgmma import OPERANDS, Instruction
 from threadloom.tile import ops as tile
 from threadloom.tile.uses import operands
@@ -47,12 +46,6 @@ class DotPlan:
     simt: bool = False  # by ordinary arithmetic, not by wgmma
     others: tuple[tuple[str, int], ...] = ()
     above: tuple[str, int] = ("", 1)
-    by_warps: bool = False  # each its rows of few columns (warp_dot.py), not by wgmma
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether it is issued and runs on (wgmma): groups of such are waited for."""
-        return not self.simt and not self.by_warps
 
     @property
     def m_extent(self) -> int:
@@ -136,11 +129,7 @@ def plan_dot(
             stacked = replace(plan, m=m * above[1], above=above,
                               others=tuple(o for o in plan.others if o[0] != above[0]))  # fmt: skip
             made.append((False, computed_elems(stacked), stacked))
-    best = min(made, key=lambda found: found[:2])[2]
-    shared = worker_extents.get(best.n_axis, 1) < extents.get(best.n_axis, 1)
-    alone = not best.simt and row.name in computed and not best.others and not shared
-    along = contiguous.get(column.name) == best.k_axis
-    return replace(best, by_warps=alone and by_warps(row, column, best.n, along))
+    return min(made, key=lambda found: found[:2])[2]
 
 
 def _above(

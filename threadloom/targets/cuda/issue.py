@@ -24,7 +24,6 @@ from threadloom.targets.cuda.shared_access import emit_read_shared, emit_write_s
 from threadloom.targets.cuda.simt import emit_simt_dot
 from threadloom.targets.cuda.staging import emit_bulk_store, emit_stage
 from threadloom.targets.cuda.unsupported import located, no_code
-from threadloom.targets.cuda.warp_dot import emit_warp_dot
 from threadloom.targets.cuda.zero_tail import emit_zero_tail, emit_zeros
 from threadloom.task.ops import Kind, Loop, Method, STask
 from threadloom.tile import ops as tile
@@ -182,17 +181,14 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
             if e.plan.brings_more(value.name, axis):
                 emit_zero_tail(e.scope, shared, axis, slot)
     adds = e.plan.accumulates(task)
-    in_flight = e.plan.is_group(instr.completes)
-    if in_flight and adds and (not dot.in_flight or held.layout != dot.result_layout):
+    in_flight = e.plan.is_group(instr.completes) and any(not d.simt for d in e.plan.dots.values())
+    if in_flight and adds and (dot.simt or held.layout != dot.result_layout):
         e.scope.writer.line("mma_wait<0>();  // products that add there are complete")
         e.scope.writer.line(f"pin({held.name});")
 
     def emit(to: Registers, adds: bool) -> None:
         if dot.simt:
             emit_simt_dot(e.scope, dot, operands[0], operands[1], to, (slots[0], slots[1]), adds)
-            return
-        if dot.by_warps:
-            emit_warp_dot(e.scope, (dot.m, dot.n, dot.k), operands[0], operands[1], to, slots[1], adds)
             return
         e.scope.writer.line_once("mma_fence();")
         accumulate = "1" if adds else "0"
@@ -201,7 +197,7 @@ def _dot(e: RoleEmitter, loop: Loop, instr: Issue, task: STask) -> None:
     if held.layout == dot.result_layout:
         emit(held, adds)
         return
-    finish = () if not dot.in_flight else ("mma_commit();", "mma_wait<0>();")
+    finish = () if dot.simt else ("mma_commit();", "mma_wait<0>();")
     emit_apart(e.scope, dot, held, adds, finish, lambda made: emit(made, False))
 
 

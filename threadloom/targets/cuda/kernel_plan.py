@@ -104,14 +104,6 @@ class KernelPlan(ProgramView):
                 made[t.name] = plan_dot(op, self.extents, self.worker_extents, self.computed, columns, fastest, along)
         return made
 
-    @cached_property
-    def has_groups(self) -> bool:
-        """Whether products run on when they are issued, in groups that are waited for."""
-        return any(d.in_flight for d in self.dots.values())
-
-    def is_group(self, signal: str) -> bool:
-        return self.has_groups and super().is_group(signal)
-
     def shared_column(self, value: tile.Value) -> str:
         """The contiguous axis of a value in shared memory: as in the tensor it is loaded from; what threads make lies
         along the depth of the product that reads it."""
@@ -379,7 +371,7 @@ class KernelPlan(ProgramView):
     def read_by_threads(self, task: str) -> bool:
         """Whether `task` reads shared memory by ordinary loads of all lanes."""
         if task in self.dots:
-            return not self.dots[task].in_flight
+            return self.dots[task].simt
         by_threads = (Kind.VECTOR, Kind.GATHER, Kind.STORE, Kind.ATOMIC)
         return self.tasks[task].kind in by_threads if task in self.tasks else False
 

@@ -208,9 +208,9 @@ class RoleEmitter:
     def is_light(self, section: Section, first: int) -> bool:
         """Whether all stages but the first only wait for products and release slots: the loop then needs no prologue,
         a test in its body will do. (A copy of the body would be one more place for the products' registers.)"""
-        products = (i for i in section.instrs if isinstance(i, Wait) and self.is_for_products(i))
-        light = {id(i) for i in products} | {id(i) for i in section.instrs if isinstance(i, Arrive)}
-        return all(i.stage == first or id(i) in light for i in section.instrs)
+        return all(
+            i.stage == first or isinstance(i, Arrive) or is_group_wait(i, {i.stage}, self.plan) for i in section.instrs
+        )
 
     def epilogue(
         self,
@@ -324,8 +324,6 @@ class RoleEmitter:
     # ------------------------------------------------------------ instructions
 
     def guarded(self, loop: Loop, instr: Instr, instrs: tuple[Instr, ...], guard: str | None) -> None:
-        if isinstance(instr, Wait) and self.waits_for_nothing(instr):
-            return
         harmless = is_group_wait(instr, {instr.stage}, self.plan)  # a wait too many
         settled, outside = self.settled, dict(self.scope.registers)
         with self.scope.writer.block(f"if ({guard})") if guard and not harmless else nullcontext():
@@ -389,8 +387,6 @@ class RoleEmitter:
             w.line(f"if (lane == 0) store_wait_read<{instr.pending}>();  // {why}")
             w.line("__syncwarp();")
             return
-        if self.waits_for_nothing(instr):
-            return
         if signal.kind is not Completion.MBARRIER:
             younger = instr.pending + self.begun_groups
             recent = self.groups[-younger:] if self.draining and younger else []
@@ -416,13 +412,6 @@ class RoleEmitter:
             return
         parity = f"{phase} ^ 1" if earlier else phase
         self._wait_on(f"{entry}, {parity}, {self.plan.barrier_index(signal.name)}", why)
-
-    def is_for_products(self, instr: Wait) -> bool:
-        return self.plan.signal(instr.signal).kind is Completion.MMA_GROUP
-
-    def waits_for_nothing(self, instr: Wait) -> bool:
-        """Whether it is for products, and all of them are done when they are issued."""
-        return self.is_for_products(instr) and not self.plan.has_groups
 
     def _wait_on(self, arguments: str, why: str) -> None:
         """A wait for a barrier; of waits one after the other one call, so that their tests overlap."""

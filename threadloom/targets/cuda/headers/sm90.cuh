@@ -210,35 +210,6 @@ template <int N> LOOM_DEVICE void pin(u32 (&d)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+r"(d[i])::"memory");
 }
 
-// ---------------------------------------------------------------- products of few columns, by warps
-// Of the same form as wgmma's with rows in registers: lane l of a warp has the same rows and results as there.
-
-// Columns for one step of 16 along the depth, the `step`th of a panel of a swizzled tile with a row for each column:
-// columns[2 j], columns[2 j + 1] are those of column block j of eight.
-template <int N> LOOM_DEVICE void load_columns(u32* columns, u32 panel, u32 step) {
-  const u32 lane = lane_index(), chunk = (2 * step + (lane >> 3 & 1)) ^ (lane & 7);
-  const u32 at = panel + (lane & 7) * 128 + (chunk << 4);
-#pragma unroll
-  for (int j = 0; j < N / 16; j++) load_matrices(columns + 4 * j, at + (j * 16 + (lane >> 4) * 8) * 128);
-  if constexpr (N % 16) {
-    u32 last[4];  // two of them twice
-    load_matrices(last, at + (N - 8) * 128);
-    columns[N / 4 - 2] = last[0];
-    columns[N / 4 - 1] = last[1];
-  }
-}
-#define LOOM_WARP_PRODUCT(type)                                                                                     \
-  template <int N> LOOM_DEVICE void mma_warp_##type(float* d, const u32* a, const u32* columns) {                   \
-    _Pragma("unroll") for (int j = 0; j < N / 8; j++)                                                               \
-      asm("mma.sync.aligned.m16n8k16.row.col.f32." #type "." #type ".f32 "                                          \
-          "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"                                         \
-          : "+f"(d[4 * j]), "+f"(d[4 * j + 1]), "+f"(d[4 * j + 2]), "+f"(d[4 * j + 3])                              \
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(columns[2 * j]), "r"(columns[2 * j + 1]));              \
-  }
-LOOM_WARP_PRODUCT(f16)
-LOOM_WARP_PRODUCT(bf16)
-#undef LOOM_WARP_PRODUCT
-
 // ---------------------------------------------------------------- conversions of 8-bit floats
 
 LOOM_DEVICE u16 pack_e4m3(float low, float high) {
