@@ -7,6 +7,7 @@ the word without telling the checker anything new:
     position | 2t + 2   thread t may read
     position | 2t + 3   thread t may read and write (it has written the word since the last barrier)
 
+Between the two parts may stand the site of an access, all that is known of the word then (runtime/check_quick.h).
 On a shared array that is disjoint (disjoint.py) it is the position at which the block began, once the word has been
 written. A position is the interval between barriers, the thread's __syncwarp and its fences. All else goes to the
 runtime. The functions are par text and so work wherever the kernels do.
@@ -30,6 +31,7 @@ _WORDS = {4: 1, 8: 2, 16: 4}  # bytes of an access: quick numbers it covers, one
 _BYTES = {1: 1, 2: 2}  # the same, one per byte
 SIZES = (*_BYTES, *_WORDS)
 SHADOW_BITS = 32  # a shadow is that of 4 GiB
+_SITE_MASK = 0x3FFF << 12  # of a quick number: the site of the one access that it stands for
 _BYTE_QUICK_AT = 8 << 30  # in a shadow, behind the quick numbers of words
 
 _OBJECT = ", ptr %base, i64 %extent, ptr %quick"
@@ -79,11 +81,12 @@ def _compared(bytes_: int, writes: bool) -> str:
         lines.append(f"""    %place.{cell} = add i64 %at, {cell * 8}
     %p.{cell} = getelementptr i8, ptr %quick, i64 %place.{cell}
     %q.{cell} = load i64, ptr %p.{cell}, align 8""")
+        lines.append(f"    %who.{cell} = and i64 %q.{cell}, {~_SITE_MASK}")
         if writes:
-            lines.append(f"    %ok.{cell} = icmp eq i64 %q.{cell}, %own")
+            lines.append(f"    %ok.{cell} = icmp eq i64 %who.{cell}, %own")
         else:
             lines.append(f"""    %all.{cell} = icmp eq i64 %q.{cell}, %position
-    %even.{cell} = or i64 %q.{cell}, 1
+    %even.{cell} = or i64 %who.{cell}, 1
     %mine.{cell} = icmp eq i64 %even.{cell}, %own
     %ok.{cell} = or i1 %all.{cell}, %mine.{cell}""")
         before = f"%known.{cell - 1}" if cell else "true"

@@ -1,14 +1,9 @@
-// What instrumented kernels call (threadloom/cuda/check/instrument.py): shadow memory that knows who touched each word (or
-// byte) last, and reports races, accesses outside their object and reads of shared memory that nobody has written.
-//
-// Two accesses race if one of them writes, not both are atomic, and nothing orders them: within a block other
-// threads between the same barriers (and, in one warp, between the same __syncwarp), otherwise other blocks between the
-// same grid-wide barriers; check_order.cpp has what fences and atomics order. Of a thread that has plainly written a word, later
-// reads at the same position add nothing. Kernels run with one worker, so a report does not depend on timing.
-#include "check.h"
+// What instrumented kernels call (threadloom/cuda/check/instrument.py): launches, blocks, the objects that they may touch, and
+// an access, which must lie in its object; check_touch.cpp has who touched the memory before. Kernels run with one worker,
+// so a report does not depend on timing.
+#include "check_quick.h"
 #include "freed.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,214 +32,14 @@ void check_divergent(const char* file, int line) {
 
 using namespace loom::checking;
 
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
 namespace {
-// ---------------------------------------------------------------- shadow memory
-
-char* reserve(int protection) {
-  void* base = mmap(nullptr, Shadow::bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base != MAP_FAILED && (protection & PROT_WRITE)) madvise(base, Shadow::bytes, MADV_HUGEPAGE);
-  if (base != MAP_FAILED) return (char*)base;
-  fprintf(stderr, "loom check: cannot reserve address space for its shadow memory (see ulimit -v and vm.overcommit_memory)\n");
-  _exit(2);
-}
-
-char* the_empty_shadow = nullptr;
-
-__attribute__((noinline)) char* new_shadow(char*& base) { return base = reserve(PROT_READ | PROT_WRITE); }
-
-ALWAYS_INLINE Shadow shadow_of(const char* address) {
-  char*& base = state().shadows[(uintptr_t)address >> 32];
-  return {base != the_empty_shadow ? base : new_shadow(base)};
-}
-
 // All numbers have been given away: start again, with empty shadows.
 void forget_all() {
-  State& s = state();
-  for (char* base : s.shadows)
-    if (base != the_empty_shadow) madvise(base, Shadow::bytes, MADV_DONTNEED);
-  s.next = one_interval;
+  forget_shadows();
+  state().next = one_interval;
 }
-
-// ---------------------------------------------------------------- order
 
 const Block& running(const void* block) { return *(const Block*)block; }
-ALWAYS_INLINE bool in_block(const Block& block, Moment m) { return m - block.start < block.size; }
-
-size_t grid_count(Moment m) {
-  const std::vector<Moment>& passed = state().grids[block_of(m)];
-  return (size_t)(std::upper_bound(passed.begin(), passed.end(), m) - passed.begin());
-}
-
-// Whether barriers, or one thread's own order, keep the two apart; both of this launch.
-ALWAYS_INLINE bool apart(const Block& block, Moment old, Moment now) {
-  if (!in_block(block, old)) return !state().grids.empty() && grid_count(old) != grid_count(now);
-  if (interval(old) != interval(now) || same_thread(old, now)) return true;
-  if (thread(old) / 32 != thread(now) / 32) return false;
-  return block.warps ? met_since(block, old, now) : warp_count(old) != warp_count(now);
-}
-
-__attribute__((noinline)) void compare(const Block& block, Moment old, Moment now) {
-  const Site &before = *state().sites[site_number(old)], &here = *state().sites[site_number(now)];
-  if (reads_only(before.kind) && reads_only(here.kind)) return;
-  if (before.kind >= Atomic && here.kind >= Atomic) return;  // they are meant to meet each other
-  if (!happens_before(old, block, now)) report_race(old, now);
-}
-
-// ---------------------------------------------------------------- one cell
-
-constexpr Moment many = 0;  // quick: any thread at this position may read
-inline Moment own_read(Moment m) { return position(m) | (2 * thread(m) + 2); }
-inline Moment own_write(Moment m) { return position(m) | (2 * thread(m) + 3); }  // the thread may write, and read
-
-ALWAYS_INLINE void remember_read(const Block& block, Cell& cell, Moment now, Moment since) {
-  Moment first = cell.read[0], second = cell.read[1];
-  if (first < since) {
-    cell.read[0] = now, cell.read[1] = 0;
-  } else if (!in_block(block, first)) {  // a reader of another block meets this block's writers, too
-    cell.read[1] = first, cell.read[0] = now;
-  } else if (interval(first) != interval(now)) {
-    cell.read[0] = now;
-    if (in_block(block, second)) cell.read[1] = 0;
-  } else if (same_thread(first, now)) {
-    cell.read[0] = now;  // of one thread the last read will do
-  } else if (second < since || (in_block(block, second) && (interval(second) != interval(now) || same_thread(second, now)))) {
-    cell.read[1] = now;
-  } else if (in_block(block, second) && position(second) != position(now)) {
-    cell.read[1] = now;
-  }
-}
-
-// What may pass unseen from now on, after a plain read.
-ALWAYS_INLINE Moment after_read(const Block& block, const Cell& cell, Moment now, Moment since) {
-  if (cell.write >= since && !(in_block(block, cell.write) && interval(cell.write) < interval(now))) return 0;
-  Moment first = cell.read[0], second = cell.read[1];
-  bool both = position(first) == position(now) && position(second) == position(now);
-  if (both && !same_thread(first, second)) return position(now) | many;
-  return first == now ? own_read(now) : 0;
-}
-
-// Most accesses find that all which the cell remembers came before a barrier of the block, or before all that counts;
-// or that beside it there is only what the thread itself has read.
-ALWAYS_INLINE bool all_before(const Block& block, const Cell& cell, Moment quick, Moment now, Moment since) {
-  Moment begin = now & ~(one_interval - 1);
-  auto before = [&](Moment m) { return m < since || (m < begin && m >= block.start); };
-  return before(cell.write) & before(cell.read[1]) & (before(cell.read[0]) | ((quick | 1) == own_write(now)));
-}
-
-// Such an access, if it is one.
-ALWAYS_INLINE bool settle(const Block& block, Cell& cell, Moment& quick, Moment now, Moment since, int kind, const Object* shared) {
-  if (kind > Write || (kind == Read && shared && cell.write < since) || !all_before(block, cell, quick, now, since)) return false;
-  if (kind == Write) cell = {now, {0, 0}}, quick = own_write(now);
-  else cell.read[0] = now, cell.read[1] = 0, quick = own_read(now);
-  return true;
-}
-
-ALWAYS_INLINE void touch(const Block& block, Cell& cell, Moment& quick, Moment now, int kind, const Object* shared) {
-  Moment since = shared ? block.start : state().launch;
-  if (settle(block, cell, quick, now, since, kind, shared)) return;
-  bool written = cell.write >= since;
-  if (shared && !written && !writes_only(kind)) report_uninitialised(now, shared->name);
-  if (written && !apart(block, cell.write, now)) compare(block, cell.write, now);
-  if (reads_only(kind)) {
-    bool own = written && position(cell.write) == position(now) && same_thread(cell.write, now) &&
-               state().sites[site_number(cell.write)]->kind == Write;
-    if (own) {
-      if (cell.read[0] < since) quick = own_write(now);
-      return;
-    }
-    remember_read(block, cell, now, since);
-    quick = kind == Read ? after_read(block, cell, now, since) : 0;
-    return;
-  }
-  for (Moment read : cell.read)
-    if (read >= since && !apart(block, read, now)) compare(block, read, now);
-  cell.write = now;
-  cell.read[0] = cell.read[1] = 0;
-  quick = kind == Write ? own_write(now) : 0;
-}
-
-// ---------------------------------------------------------------- all cells of an access
-
-inline bool is_fine(const Cell& cell) { return cell.read[1] == fine; }
-
-__attribute__((noinline)) void refine(Shadow shadow, uint32_t low, Cell& cell) {
-  for (uint32_t i = 0; i < 4; i++) *shadow.byte_cell(low + i) = cell, *shadow.byte_quick(low + i) = 0;
-  cell.read[0] = 0, cell.read[1] = fine;
-  *shadow.quick(low) = 0;
-}
-
-__attribute__((noinline)) void touch_bytes(const Block& block, const char* address, long bytes, Moment now, int kind, const Object* shared) {
-  for (const char* end = address + bytes; address < end; address++) {
-    Shadow shadow = shadow_of(address);
-    uint32_t low = (uint32_t)(uintptr_t)address, word = low & ~3u;
-    Cell& whole = *shadow.cell(word);
-    if (!is_fine(whole)) refine(shadow, word, whole);
-    whole.write = now;  // only tells when the bytes were last of interest
-    touch(block, *shadow.byte_cell(low), *shadow.byte_quick(low), now, kind, shared);
-  }
-}
-
-ALWAYS_INLINE void touch_word(const Block& block, const char* address, Moment now, int kind, const Object* shared) {
-  Shadow shadow = shadow_of(address);
-  uint32_t low = (uint32_t)(uintptr_t)address;
-  Cell& cell = *shadow.cell(low);
-  if (__builtin_expect(is_fine(cell), 0)) {
-    if (cell.write >= (shared ? block.start : state().launch)) return touch_bytes(block, address, 4, now, kind, shared);
-    cell = Cell{0, {0, 0}};
-  }
-  touch(block, cell, *shadow.quick(low), now, kind, shared);
-}
-
-__attribute__((noinline)) void touch_all(const Block& block, const char* address, long bytes, const Site& site, Moment now, const Object* shared) {
-  if (((uintptr_t)address | (uintptr_t)bytes) & 3) return touch_bytes(block, address, bytes, now, site.kind, shared);
-  for (const char* end = address + bytes; address < end; address += 4) touch_word(block, address, now, site.kind, shared);
-}
-
-// By threads whose addresses are `step` bytes and whose numbers are `threads` apart.
-void touch_row(const Block& block, const char* address, long long count, long long step, Moment now, long long threads, const Site& site, const Object* shared) {
-  for (; count > 0; count--, address += step, now += (Moment)threads << thread_shift) touch_all(block, address, site.bytes, site, now, shared);
-}
-
-__attribute__((noinline)) void touch_one(const Block& block, const char* address, Moment now, int kind, const Object* shared) {
-  touch_word(block, address, now, kind, shared);
-}
-
-// The shadow of a row of words that is next: rows lie apart, and processors do not see them coming.
-inline void fetch(const char* address, long long count) {
-  Shadow shadow = shadow_of(address);
-  const char* quick = (const char*)shadow.quick((uint32_t)(uintptr_t)address);
-  const char* cell = (const char*)shadow.cell((uint32_t)(uintptr_t)address);
-  count = std::min(count, 64ll);
-  for (long long i = 0; i < count * 8; i += 64) __builtin_prefetch(quick + i, 1);
-  for (long long i = 0; i < count * (long long)sizeof(Cell); i += 64) __builtin_prefetch(cell + i, 1);
-}
-
-// The same of words that lie side by side in one shadow; kind: Read or Write. What `settle` does is written out for speed.
-template <int kind, bool shared>
-void touch_words(const Block& block, const char* address, long long count, Moment now, long long threads, const Object* object) {
-  Shadow shadow = shadow_of(address);
-  Moment* quick = shadow.quick((uint32_t)(uintptr_t)address);
-  Cell* cell = shadow.cell((uint32_t)(uintptr_t)address);
-  const Moment start = block.start, since = shared ? start : state().launch, begin = now & ~(one_interval - 1);
-  const Moment step = (Moment)threads << thread_shift, anybody = position(now) | many;
-  Moment own = own_write(now);
-  auto before = [=](Moment m) { return m < begin && (shared || m < since || m >= start); };
-  for (long long i = 0; i < count; i++, cell++, now += step, own += 2 * threads) {
-    Moment who = quick[i], write = cell->write;
-    if (kind == Read ? who == anybody || (who | 1) == own : who == own) continue;
-    bool settled = before(write) && before(cell->read[1]) && (before(cell->read[0]) || (who | 1) == own);
-    if (__builtin_expect(!settled || (kind == Read && shared && write < since), 0)) {
-      touch_one(block, address + 4 * i, now, kind, object);
-      continue;
-    }
-    if (kind == Write) cell->write = now, cell->read[0] = 0;
-    else cell->read[0] = now;
-    cell->read[1] = 0;
-    quick[i] = kind == Write ? own : own - 1;
-  }
-}
 
 __attribute__((noinline)) void number_site(Site& site) {
   State& s = state();
@@ -269,17 +64,9 @@ char* instead(long long bytes) {
   _exit(1);
 }
 
-void clear(const char* memory, size_t bytes) {
-  for (uintptr_t address = (uintptr_t)memory & ~3ull; address < (uintptr_t)memory + bytes; address += 4) {
-    Shadow shadow = shadow_of((const char*)address);
-    *shadow.cell((uint32_t)address) = Cell{0, {0, 0}};
-    *shadow.quick((uint32_t)address) = 0;
-  }
-}
-
 void start_state() {
   the_state = new State;
-  the_empty_shadow = reserve(PROT_READ);
+  the_empty_shadow = reserve_shadow(false);
   std::fill_n(state().shadows, shadow_count, the_empty_shadow);
 }
 }  // namespace
@@ -336,9 +123,8 @@ ALWAYS_INLINE void* check(const Block& block, int thread, unsigned long long pos
   if (!site->number) number_site(*site);
   Moment now = position | (Moment)(thread & 1023) << thread_shift | (Moment)site->number;
   bool word = bytes == 4 && !((uintptr_t)address & 3);
-  if (word && site->kind == Read) touch_word(block, address, now, Read, shared);
-  else if (word && site->kind == Write) touch_word(block, address, now, Write, shared);
-  else touch_all(block, address, bytes, *site, now, shared);
+  if (word && settle(block, *shadow_of(address).quick((uint32_t)(uintptr_t)address), now, site->kind, shared)) return address;
+  touch(block, address, bytes, *site, now, shared);
   if (site->kind >= Atomic) {
     order_atomic(block, now, address, site->kind);
     if (waits_in_vain(block, address, *site)) end_waiting(*site, who(block, thread));
@@ -376,7 +162,7 @@ void* __loom_check_block(int grid) {
   if (!grid && !s.starts.empty()) s.next = std::max(s.next, s.block.latest + one_interval);
   Block* block = &s.block;
   if (grid) {
-    block = new Block{0, 0, 0, 0, new std::vector<Object>, nullptr};
+    block = new Block{0, 0, 0, 0, new std::vector<Object>, nullptr, nullptr};
     s.kept.push_back(block);
     s.grids.emplace_back();
   } else if (!block->objects) {
@@ -467,18 +253,8 @@ void __loom_check_threads(void* which, Site* site, unsigned long long position, 
   if (!site->number) number_site(*site);
   const Object& object = (*block.objects)[site->object];
   const Object* shared = object.shared ? &object : nullptr;
-  Moment common = position | (Moment)site->number;
-  long long length = nx * 4;
-  auto words = site->kind == Read ? (shared ? touch_words<Read, true> : touch_words<Read, false>) : (shared ? touch_words<Write, true> : touch_words<Write, false>);
-  for (long long z = 0; z < nz; z++)
-    for (long long y = 0; y < ny; y++) {
-      char* address = (char*)(first + z * bytes_z + y * bytes_y);
-      Moment now = common | (Moment)(thread + z * thread_z + y * thread_y) << thread_shift;
-      bool dense = bytes_x == 4 && site->bytes == 4 && !((uintptr_t)address & 3) && (uintptr_t)address >> 32 == (uintptr_t)(address + length) >> 32;
-      if (dense && !shared && y + 1 < ny) fetch(address + bytes_y, nx);
-      if (dense) words(block, address, nx, now, thread_x, shared);
-      else touch_row(block, address, nx, bytes_x, now, thread_x, *site, shared);
-    }
+  Moment now = position | (Moment)site->number | (Moment)thread << thread_shift;
+  touch_threads(block, *site, now, (const char*)first, shared, {nz, bytes_z, thread_z}, {ny, bytes_y, thread_y}, {nx, bytes_x, thread_x});
 }
 
 // The same of a copy, of whose bytes only the run knows how many there are; and of one in memory of the thread's own.
@@ -502,7 +278,7 @@ void __loom_check_grid(void* block, unsigned long long position) {
 
 // Memory that a thread has just got from malloc: who had it before does not matter.
 void __loom_check_fresh(char* memory, long long bytes) {
-  if (memory) clear(memory, (size_t)bytes);
+  if (memory) clear_shadow(memory, (size_t)bytes);
 }
 
 void* __loom_check_outside(const void* block, char* base, long long bytes, char* address, const Site* site, const char* name) {

@@ -46,8 +46,8 @@ struct Cell {
 };
 constexpr Moment fine = ~0ull;
 
-// The shadow of 4 GiB of memory, as reserved address space. `quick` has a number per word (and per byte): what a
-// thread must look like to access it without telling anything new (touch.h), so that most accesses end after one comparison.
+// The shadow of 4 GiB of memory, as reserved address space. `quick` has a number per word (and per byte): what a thread
+// must look like to access it without telling anything new (check_touch.cpp), so that most accesses end after one comparison.
 struct Shadow {
   char* base;
   static constexpr size_t quick_bytes = 8ull << 30, byte_quick_bytes = 32ull << 30, cell_bytes = 24ull << 30, byte_cell_bytes = 96ull << 30;
@@ -94,6 +94,22 @@ struct State {
 extern State* the_state;  // from the first launch of an instrumented kernel on
 inline State& state() { return *the_state; }
 unsigned block_of(Moment m);
+
+// ---- shadow memory, and what an access does to it (check_touch.cpp)
+extern char* the_empty_shadow;
+char* reserve_shadow(bool writable);
+char* new_shadow(char*& base);
+inline Shadow shadow_of(const char* address) {
+  char*& base = state().shadows[(uintptr_t)address >> 32];
+  return {base != the_empty_shadow ? base : new_shadow(base)};
+}
+void forget_shadows();
+void clear_shadow(const char* memory, size_t bytes);
+struct Threads {  // of one dimension of a loop: so many, whose addresses and numbers are so far apart
+  long long count, bytes, number;
+};
+void touch(const Block& block, const char* address, long long bytes, const Site& site, Moment now, const Object* shared);
+void touch_threads(const Block& block, const Site& site, Moment first, const char* address, const Object* shared, const Threads& z, const Threads& y, const Threads& x);
 
 // ---- order between blocks, and inside one without barriers (check_order.cpp)
 void order_launch();
