@@ -17,6 +17,7 @@ CASES = sorted(Path(__file__).parent.glob("*.cu"))
 WAITING = {
     "block_shapes": {"increment"},  # a lock that blocks share
     "group_by_key": {"insert"},  # a slot that another thread is filling
+    "scoped_atomics": {"in_order"},  # each block waits for the one before
     "streams": {"meet", "wait_for"},
     "waiting_blocks": {"from_the_last", "locked", "forever"},
     "waiting_threads": {"neighbours", "in_a_function", "of_all_blocks", "warps", "locked", "in_shared"},
