@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from threadloom import cli
+from threadloom.cli.explain import text as explain_text
 from threadloom.cuda.explain import Explained, explain
 
 SOURCE = """\
@@ -179,3 +180,12 @@ def test_usage_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["explain"]) == 2
     assert cli.main(["explain", "a.cu", "b.cu"]) == 2
     assert "one CUDA file" in capsys.readouterr().err
+
+
+@pytest.mark.clang
+def test_the_pages_example_is_what_is_said(explained: dict[str, list[Explained]]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cuda.md").read_text(encoding="utf-8")
+    example = page[page.index("kernel layer(") : page.index("\n```", page.index("kernel layer("))]
+    said = [line.partition("  //")[0] for line in explain_text(explained["layer"][0]).splitlines()]
+    start = said.index("     8 |   __syncthreads();")
+    assert [said[0], *said[start : start + example.count("\n")]] == example.splitlines()
