@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -98,11 +99,20 @@ def serialised_by_units(text: str, arch: str, defines: tuple[str, ...] = ()) -> 
 
 
 def test_warps_do_the_products_where_those_of_every_plan_are_serialised(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nvrtc, "compile_source", serialised_by_units)
+    """And few plans are compiled to find that out, each a second time with full waits, however many cores there are."""
+    texts = []
+
+    def compile_source(text: str, arch: str, defines: tuple[str, ...] = ()) -> nvrtc.Cubin:
+        texts.append(text)
+        return serialised_by_units(text, arch, defines)
+
+    monkeypatch.setattr(nvrtc, "compile_source", compile_source)
     monkeypatch.setattr(best_plan, "MANY_SERIALISED", 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
     call = matmul.matmul.bind(**matmul.inputs(np.random.default_rng(0), 64, 64, 64, np.float16))
     made = kernel_for(call.kernel, call.dims, device_tensors(call.kernel, call.arrays))
     assert "mma_f16(" in made.source.text and made.source.arch == made.cubin.arch == "sm_90a"
+    assert len(texts) == 2 * 2 + 1
 
 
 @pytest.mark.slow

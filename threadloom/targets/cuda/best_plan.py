@@ -147,8 +147,9 @@ def _by_warps(
 def compiled(
     kernel, dims, facts, machine: Device, defines, splits: bool = True
 ) -> Iterator[CudaKernel | CompileError | str]:
-    """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, and then as
-    many at a time as there are cores (NVRTC runs in parallel)."""
+    """Compiled plans, best first, or why one could not be; the first alone, since it nearly always serves, then those
+    after which others are made where all are serialised, and then as many at a time as there are cores (NVRTC runs in
+    parallel)."""
 
     def attempt(program) -> CudaKernel | CompileError | str:
         try:
@@ -166,7 +167,8 @@ def compiled(
     tried = 1
     with ThreadPoolExecutor(cores) as pool:
         while tried < MOST_TRIED:
-            batch = [p for _, p in zip(range(min(cores, MOST_TRIED - tried)), programs, strict=False)]
+            most = MANY_SERIALISED - tried if tried < MANY_SERIALISED else MOST_TRIED - tried
+            batch = [p for _, p in zip(range(min(cores, most)), programs, strict=False)]
             if not batch:
                 return
             tried += len(batch)
