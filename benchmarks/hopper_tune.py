@@ -84,8 +84,8 @@ CASES = [
     *(Case("w4_matmul", {"M": m, "N": 28672, "K": 4096}, "f16") for m in (1, 32, 4096)),
     *(attention(b, s, 32, 32, 64, causal) for b, s in ((8, 2048), (1, 16384)) for causal in (False, True)),
     *(Case("chunk_scan", {"B": b, "C": c, **MODEL}, "f16") for b, c in ((1, 32), (64, 32))),
-    Case("conv2d", {"B": 128, "H": 56, "W": 56, "C": 64, "F": 64, "R": 3, "S": 3}, "f16"),
-    Case("conv2d", {"B": 128, "H": 14, "W": 14, "C": 256, "F": 256, "R": 3, "S": 3}, "f16"),
+    *(Case("conv2d", {"B": 128, "H": n, "W": n, "C": c, "F": c, "R": 3, "S": 3}, "f16")
+      for n, c in ((56, 64), (28, 128), (14, 256), (7, 512))),
     Case("grouped_matmul", {"E": 32, "M": 8192, "K": 7168, "N": 4096},
          arrays={"starts": np.arange(33, dtype=np.int32) * 256}),
     *(attention(4, 4096, 16, 16, d, causal) for d in (96, 192) for causal in (False, True)),
