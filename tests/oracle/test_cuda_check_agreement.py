@@ -177,6 +177,56 @@ CASES: dict[str, tuple[str, set[tuple[str, tuple[int, ...]]]]] = {
            }""",
         {("race", (11, 13))},
     ),
+    "a write beside another thread's read of what came before a barrier": (
+        """store i32 1, ptr %s
+           barrier threads
+           %v = load i32, ptr %near
+           store i32 %v, ptr %s""",
+        {("race", (12, 13))},
+    ),
+    "a write of what all threads have read since a barrier": (
+        """store i32 1, ptr %s
+           barrier threads
+           %w = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 0
+           %v = load i32, ptr %w
+           %c = icmp eq i32 %t, 5
+           if i1 %c {
+           store i32 %v, ptr %w
+           yield
+           } else {
+           yield
+           }""",
+        {("race", (13, 16))},
+    ),
+    "a word that one block writes and all have read, by barriers of their own": (
+        """%v = load i32, ptr %out
+           barrier threads
+           %c = icmp eq i32 %g, 70
+           if i1 %c {
+           store i32 %v, ptr %out
+           yield
+           } else {
+           yield
+           }""",
+        {("race", (10, 14))},
+    ),
+    "a word of a block's own, read and written again over barriers": (
+        """store i32 %t, ptr %po
+           barrier threads
+           %v = load i32, ptr %po
+           barrier threads
+           store i32 %v, ptr %po
+           barrier threads
+           %u = load i32, ptr %po""",
+        set(),
+    ),
+    "what two threads read and nobody wrote, before a barrier and after": (
+        """%w = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 0
+           %v = load i32, ptr %w
+           barrier threads
+           %u = load i32, ptr %w""",
+        {("uninitialised", (11,)), ("uninitialised", (13,))},
+    ),
     "uninitialised shared memory": (
         """%v = load i32, ptr %s
            store i32 %v, ptr %po""",
