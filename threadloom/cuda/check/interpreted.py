@@ -1,12 +1,14 @@
 """The checker's first engine: the interpreter of par on raised kernels.
 
-Two runs see everything: the kernel as raised (races, bounds, uninitialised memory; what the barriers order), and the
+Three runs see everything: the kernel as raised (races, bounds, uninitialised memory; what the barriers order); the
 kernel with its conditions around barriers voted on (check_divergence.py), which finds barriers that a part of the block
-misses even where the others then end: CUDA forbids that, though a barrier does not wait for threads that have ended.
+misses even where the others then end: CUDA forbids that, though a barrier does not wait for threads that have ended;
+and, where lanes may part around warp operations, the kernel with its warps in lock-step (watch_lanes.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -19,6 +21,9 @@ from threadloom.cuda.lower.block_collectives import LowerBlockCollectives
 from threadloom.cuda.lower.check_divergence import CheckDivergence
 from threadloom.cuda.lower.for_to_while import ForToWhile
 from threadloom.cuda.lower.runtime_calls import CHECK_ASIDE, CHECK_COMES, CHECK_NAMED, DIVERGENT_BARRIER
+from threadloom.cuda.lower.split import Split
+from threadloom.cuda.lower.split_warps import SplitWarps
+from threadloom.cuda.lower.warp_collectives import LowerWarpCollectives
 from threadloom.par.interp import Argument, External, interpret
 from threadloom.par.interp_memory import Finding
 from threadloom.par.ops import Level, Module
@@ -33,18 +38,41 @@ class _Diverged(Exception):
         self.line = line
 
 
+def _diverged(file: int, line: int) -> int:
+    raise _Diverged(line)
+
+
 def check_interpreted(module: Module, kernel: str, args: Sequence[Argument], geometry: Sequence[int],
                       externals: Mapping[str, External] | None = None) -> tuple[Finding, ...]:  # fmt: skip
     """What a launch of the raised `kernel` does wrong; arrays are left as the launch leaves them."""
     copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
     voted = _divergence(module, kernel, [*copies, *geometry], externals or {})
-    lanes = _Lanes(_file_of(module))
-    watched = WatchLanes().apply(module)
-    calls = {CHECK_ASIDE: lanes.aside, CHECK_COMES: lanes.comes, CHECK_NAMED: lanes.named}
-    given = {**(externals or {}), **calls}
-    outcome = interpret(watched, kernel, [*args, *geometry], rendezvous=cuda_rendezvous(), externals=given)
+    copies = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+    absent = _absent_lanes(module, kernel, [*copies, *geometry], externals or {})
+    outcome = interpret(module, kernel, [*args, *geometry], rendezvous=cuda_rendezvous(), externals=externals)
     found = tuple(one for one in outcome.findings if one.kind != "divergent-barrier")
-    return (*found, *lanes.findings(), *voted)
+    return (*found, *absent, *voted)
+
+
+def _absent_lanes(module: Module, kernel: str, args: Sequence[Argument], externals: Mapping[str, External]
+                  ) -> list[Finding]:  # fmt: skip
+    watched = WatchLanes().apply(module)
+    if watched is module:
+        return []
+    for one in _LOCK_STEP:
+        watched = one.apply(watched)
+    lanes = _Lanes(_file_of(module))
+    calls = {CHECK_ASIDE: lanes.aside, CHECK_COMES: lanes.comes, CHECK_NAMED: lanes.named, DIVERGENT_BARRIER: _diverged}
+    with contextlib.suppress(_Diverged):
+        interpret(watched, kernel, args, rendezvous=cuda_rendezvous(), externals={**externals, **calls})
+    return lanes.findings()
+
+
+# Lanes of a warp then go through the kernel side by side, and who stands aside is known where the others meet.
+_LOCK_STEP = (
+    LowerBlockCollectives(), ForToWhile(Level.THREADS), CheckDivergence(), Split(Level.THREADS), SplitWarps(),
+    LowerWarpCollectives(), ForToWhile(Level.LANES), Split(Level.LANES), ForToWhile(Level.BLOCKS), Split(Level.BLOCKS),
+)  # fmt: skip
 
 
 class _Lanes:
@@ -86,12 +114,9 @@ def _divergence(module: Module, kernel: str, args: Sequence[Argument], externals
     for one in (LowerBlockCollectives(), ForToWhile(Level.THREADS), CheckDivergence()):
         module = one.apply(module)
 
-    def diverged(file: int, line: int) -> int:
-        raise _Diverged(line)
-
     try:
         interpret(
-            module, kernel, args, rendezvous=cuda_rendezvous(), externals={**externals, DIVERGENT_BARRIER: diverged}
+            module, kernel, args, rendezvous=cuda_rendezvous(), externals={**externals, DIVERGENT_BARRIER: _diverged}
         )
     except _Diverged as error:
         return (replace(_FINDING, locs=(Loc(_file_of(module), error.line),)),)
