@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from threadloom import cli
@@ -15,14 +16,19 @@ from threadloom.cuda.translate import program
 from threadloom.cuda.translate.cxx_leaves import _icmp
 from threadloom.cuda.translate.cxx_values import PRIMARY, Expr, literal
 from threadloom.cuda.translate.host_source import host_source
+from threadloom.cuda.translate.widen_integers import WidenIntegers, odd_bits
+from threadloom.par.interp import interpret
 from threadloom.par.ops import F32, I1, I32, Attrs, Const, Leaf, Value, Vector
+from threadloom.par.text import parse
+from threadloom.par.verify import verify
+from threadloom.par.walk import operands, results, walk
 
 CASES = Path(__file__).parents[2] / "cuda_cases"
 QUICK = ("vector_add",)
 OTHERS = (
     "calls class_arguments counting_barriers exited_threads generic_types grid_barrier group_by_key inline_ptx "
     "intrinsics lambdas_and_tables last_block runtime_api shared_names "
-    "shuffle_edges tree_reduction uniform_loops"
+    "shuffle_edges translated_forms tree_reduction uniform_loops"
 ).split()
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -144,7 +150,8 @@ def test_kernels_have_the_users_names(scale_text: str) -> None:
     assert "int index = " in kernels and "values[index] = " in kernels
     assert "void reverse(unsigned *keys, int n) {" in kernels
     assert "reversed[" in kernels and "keys[" in kernels
-    assert "int fib_on_cpu(int n) {" in kernels and "run_on_cpu(each_kernel<loom::Device<0, Lambda0> >" in kernels
+    assert "int fib_on_cpu(int n) {" in kernels
+    assert "run_on_cpu(each_kernel<loom::Device<0, loom::Of<>, Lambda0> >" in kernels
     assert kernels.count("#pragma omp parallel for") == 5
 
 
@@ -179,6 +186,7 @@ def rewritten(text: str, tmp_path: Path) -> str:
         ),
         (
             "template <> __global__ void k<int>(int *x) { f(); }",
+            "void run_on_cpu(k_kernel<int>, int *x);\n"
             "template <> void k<int>(int *x) { run_on_cpu(k_kernel<int>(), x); }",
         ),
         ("__device__ float f(float x) { return x; } int g;", "__device__ float f(float x); int g;"),
@@ -199,6 +207,12 @@ def rewritten(text: str, tmp_path: Path) -> str:
         (
             "auto f = [=] __device__(int x) { return x; };",
             "auto f = loom::device<0>([=] __device__(int x) { return x; });",
+        ),
+        (
+            "template <class T, int N, auto... M> void f() { k([] __device__ { return N; }); } "
+            "void g() { k([] __device__ {}); }",
+            "template <class T, int N, auto... M> void f() { k(loom::device<0, loom::Of<T, loom::Value<N>, "
+            "loom::Value<M>...>>([] __device__ { return N; })); } void g() { k(loom::device<1>([] __device__ {})); }",
         ),
         (
             "f([] __host__ __device__ { return a[i]; }, [&](int x) { return x; }, "
@@ -246,3 +260,47 @@ def test_vectors_are_compared_with_or_without_their_sign() -> None:
     unsigned = replace(leaf, attrs=Attrs(predicate="uge"))
     vector = "(loom::Vector<unsigned, 4>)"
     assert _icmp(unsigned, a, b).text == f"{vector}a >= {vector}b"
+
+
+BIT_FIELDS = """
+define exported i64 @k(ptr %p, i48 %q) {
+  %a = load i24, ptr %p, align 1
+  %b = sext i24 %a to i32
+  %c = mul i24 %a, 5
+  %at = getelementptr i8, ptr %p, i64 3
+  store i24 %c, ptr %at, align 1
+  %v = bitcast i24 %c to <3 x i8>
+  %byte = extractelement <3 x i8> %v, i32 1
+  %w = insertelement <3 x i8> %v, i8 7, i32 2
+  %d = bitcast <3 x i8> %w to i24
+  %less = icmp slt i24 %a, %d
+  %r = if i1 %less {
+    yield i24 %d
+  } else {
+    yield i24 -3
+  }
+  %e = zext i24 %r to i64
+  %f = sext i32 %b to i64
+  %g = trunc i64 %f to i48
+  %h = xor i48 %g, %q
+  %i = sext i48 %h to i64
+  %j = zext i8 %byte to i64
+  %s = add i64 %e, %i
+  %t = add i64 %s, %j
+  return i64 %t
+}
+"""
+
+
+@pytest.mark.parametrize("bytes_", [b"\x01\x02\x03", b"\xff\xff\xff", b"\x00\x00\x80", b"\x10\xf0\x7f"])
+def test_odd_integers_become_wider_ones_with_the_same_values(bytes_: bytes) -> None:
+    before = parse(BIT_FIELDS)
+    after = WidenIntegers().apply(before)
+    verify(after)
+    values = [value for op in walk(after.functions[0].body) for value in (*results(op), *operands(op))]
+    assert not any(odd_bits(value.type) for value in values)
+    found = []
+    for module in (before, after):
+        memory = np.frombuffer(bytes_ + bytes(5), np.uint8).copy()
+        found.append((interpret(module, "k", [memory, 0xF23456789ABC]), bytes(memory)))
+    assert found[0] == found[1]

@@ -14,6 +14,8 @@ A device lambda gets a number, by which the instance of a kernel that takes it i
     k<<<1, 32>>>(x, [=] __device__(int i) { ... });
     ->  loom::launch(1, 32), k(x, loom::device<0>([=] __device__(int i) { ... }));
 
+and in a template its parameters, for each instance has a lambda of its own: `loom::device<0, loom::Of<T>>(...)`.
+
 Everything else keeps its text and place. Methods of classes keep an empty body instead (they may be virtual), functions
 for both sides keep theirs. Quoted includes that hold device code are put in place of their #include.
 Not handled: device code that macros spell.
@@ -65,6 +67,7 @@ def numbered_lambdas(text: str) -> str:
 def lambda_edits(toks: list[Token]) -> list[tuple[int, int, str]]:
     edits: list[tuple[int, int, str]] = []
     ends: set[int] = set()
+    templates = _templates(toks) if any(token.text == "__device__" for token in toks) else []
     for at, token in enumerate(toks):
         if token.text not in ("__device__", "__host__") or not _is_lambda(toks, at):
             continue
@@ -75,8 +78,33 @@ def lambda_edits(toks: list[Token]) -> list[tuple[int, int, str]]:
             continue
         ends.add(end)
         start = toks[_opening(toks, opening)].start
-        edits += [(start, start, f"loom::device<{len(ends) - 1}>("), (toks[end].end, toks[end].end, ")")]
+        around = [argument for first, last, names in templates if first < at < last for argument in names]
+        instance = f", loom::Of<{', '.join(around)}>" if around else ""
+        edits += [(start, start, f"loom::device<{len(ends) - 1}{instance}>("), (toks[end].end, toks[end].end, ")")]
     return edits
+
+
+def _templates(toks: list[Token]) -> list[tuple[int, int, list[str]]]:
+    """Where each template's declaration begins and ends, and its parameters as arguments of loom::Of."""
+    found = []
+    for at in range(len(toks) - 1):
+        if toks[at].text != "template" or toks[at + 1].text != "<":
+            continue
+        close = closing_angle(toks, at + 1)
+        end = close + 1
+        while end < len(toks) and toks[end].text not in (";", "{"):
+            end = closing(toks, end) + 1 if toks[end].text in ("(", "[") else end + 1
+        if end < len(toks) and toks[end].text == "{":
+            end = closing(toks, end)
+        found.append((at, end, [_of(toks, *item) for item in split_commas(toks, at + 2, close)]))
+    return found
+
+
+def _of(toks: list[Token], start: int, end: int) -> str:
+    name = _template_parameter(toks, start, end)
+    if toks[start].text in ("class", "typename", "template"):
+        return name
+    return f"loom::Value<{name.removesuffix('...')}>{'...' if name.endswith('...') else ''}"
 
 
 class _Rewriter:
@@ -219,6 +247,8 @@ class _Rewriter:
         if parameters and tag not in self.tagged:
             self.tagged.add(tag)
             lines.append(f"{text[toks[first].start : toks[close].end]} struct {tag} {{}};")
+        if not parameters:  # no template any more, so what it calls must be known here
+            lines.append(f"void run_on_cpu({', '.join((f'{tag}<{given}>', *kernel.parameters))});")
         passed = "".join(f", {name}" for name in kernel.names)
         lines.append(f"{declared} {{ run_on_cpu({tag}<{given}>(){passed}); }}")
         return "\n".join(lines)

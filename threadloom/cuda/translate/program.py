@@ -25,6 +25,7 @@ from threadloom.cuda.translate.kernel_text import KernelText
 from threadloom.cuda.translate.names import Names, debug_names
 from threadloom.cuda.translate.prepare import DropUnused, FoldGuards
 from threadloom.cuda.translate.signatures import CxxSignature, cxx_signature, number_type, pointee_type
+from threadloom.cuda.translate.widen_integers import WidenIntegers, odd_bits
 from threadloom.par.interp_constants import evaluate
 from threadloom.par.interp_values import to_bytes
 from threadloom.par.ops import I1, I8, PTR, Array, Const, Float, Function, Global, Int, Module, Type
@@ -80,7 +81,7 @@ def _front(path: Path, options: SourceOptions) -> FrontIr:
 
 def _lowered(module: Module) -> Module:
     passes = [one for one in (*optimize.passes(), *lower.PASSES) if one.name not in _NOT_FOR_PEOPLE]
-    return DropUnused().apply(FoldGuards().apply(run_passes(module, passes).module))
+    return DropUnused().apply(WidenIntegers().apply(FoldGuards().apply(run_passes(module, passes).module)))
 
 
 class _Kernels:
@@ -109,7 +110,7 @@ class _Kernels:
             function = self.functions[stub.kernel]
             signature = cxx_signature(stub, self.host.kernels, _names_of(function, stub), function.loc)
             if signature.lambdas and any(signature.head() == one.head() for one, *_ in signatures):
-                raise unsupported("a device lambda of a template with several instances", function.loc)
+                raise unsupported("a device lambda with several types that nothing tells apart", function.loc)
             signatures.append((signature, self.shared_bytes[stub.kernel], stub))
             self._kernel(function, stub, signature, constants)
         self._registration(signatures)
@@ -249,6 +250,8 @@ def _argument(type_: Type, source: ParamSource, signature: CxxSignature) -> Expr
             return Expr(name, PRIMARY, PTR)
         return Expr(name, PRIMARY, PTR, pointee=pointee[0], of_unsigned=not pointee[1])
     place = f"(char *)&{name}" + (f" + {source.offset_bytes}" if source.offset_bytes else "")
+    if bits := odd_bits(source.stored):
+        return Expr(f"loom::load_part<{type_text(type_)}, {bits // 8}>({place})", POSTFIX, type_)
     stored = I8 if type_ == I1 else type_
     loaded = Expr(f"loom::load<{type_text(stored)}>({place})", POSTFIX, stored, pointee=I8 if type_ == PTR else None)
     return replace(loaded, text=f"{loaded.text} != 0", precedence=UNARY - 5, type=I1) if type_ == I1 else loaded

@@ -99,19 +99,27 @@ _NUMBERED = re.compile(r"loom::Device<(\d+), ")
 
 
 def _without_lambdas(full: str) -> tuple[str, tuple[int, ...]]:
-    """`k<loom::Device<0, main::$_0>>` -> `k<loom::Device<0, Lambda0>>`, and the numbers of the lambdas."""
-    numbers: dict[int, None] = {}
+    """`k<loom::Device<0, loom::Of<int>, main::$_0>>` -> `k<loom::Device<0, loom::Of<int>, Lambda0>>`, and the numbers
+    of the types that stand for lambdas."""
+    known: dict[tuple[str, str], int] = {}
     start = 0
     while found := _NUMBERED.search(full, start):
-        end, depth = found.end(), 1
-        while depth:
-            depth += (full[end] in "<({") - (full[end] in ">)}")
-            end += 1
-        name = f"Lambda{found[1]}"
-        full = full[: found.end()] + name + full[end - 1 :]
-        start = found.end() + len(name)
-        numbers[int(found[1])] = None
-    return full, tuple(numbers)
+        comma = _item_end(full, found.end())
+        end = _item_end(full, comma + 2)
+        name = f"Lambda{known.setdefault((found[1], full[found.end() : comma]), len(known))}"
+        full = full[: comma + 2] + name + full[end:]
+        start = comma + 2 + len(name)
+    return full, tuple(known.values())
+
+
+def _item_end(full: str, start: int) -> int:
+    """Where the template argument that begins at `start` ends: at a comma or the closing bracket."""
+    depth = 0
+    for at in range(start, len(full)):
+        if depth == 0 and full[at] in ",>":
+            return at
+        depth += (full[at] in "<({") - (full[at] in ">)}")
+    return len(full)
 
 
 def _without_name(parameter: str, name: str) -> str:

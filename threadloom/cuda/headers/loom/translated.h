@@ -78,6 +78,9 @@ static inline Launch launched() {
 /* The calling thread's indices and shared memory, for device functions that stay functions. */
 inline thread_local char* context = nullptr;
 
+/* An instance of a kernel that clang has not made, since its launch stands where nothing ever comes. */
+[[noreturn]] static inline void not_there(const char* kernel) { fprintf(stderr, "error: the kernel %s was not translated\n", kernel), abort(); }
+
 /* Memory of one block or launch: its size is known only now. Not initialised. */
 template <class T> struct Array {
   T* at;
@@ -93,6 +96,7 @@ template <class T, int N> using Vector = typename VectorOf<T, N>::type;
 
 /* Memory at any alignment, and the bits of a value as another type. */
 template <class T> static inline T load(const void* p) { T value; return memcpy(&value, p, sizeof value), value; }
+template <class T, int bytes> static inline T load_part(const void* p) { T value = 0; return memcpy(&value, p, bytes), value; }
 template <class T> static inline void store(void* p, T value) { memcpy(p, &value, sizeof value); }
 template <class T, class U> static inline T bits(U value) { static_assert(sizeof(T) == sizeof(U), ""); return load<T>(&value); }
 
@@ -222,3 +226,5 @@ struct Registration {
   template <int N> explicit Registration(const VariableRecord (&variables)[N]) { __loom_register(nullptr, 0, variables, N, 750); }
 };
 }  // namespace loom
+/* All that have been made fit better. */
+template <class Kernel, class... A> void run_on_cpu(Kernel, A&...) { loom::not_there(__PRETTY_FUNCTION__); }
