@@ -484,6 +484,21 @@ def test_the_engines_agree(case: str, runtime: ctypes.CDLL) -> None:
     assert _causes(_compiled_findings(module, runtime)) == expected
 
 
+NEXT_WORD = """%beyond = add i32 %t, 1
+           %q = getelementptr [64 x i32], ptr %tile.shared, i32 0, i32 %beyond
+           store i32 1, ptr %q"""
+
+
+@pytest.mark.parametrize("predicate", ["slt", "sge", "sle", "sgt", "ult", "uge", "ule", "ugt", "ne", "eq"])
+def test_guards_leave_out_just_the_threads_that_fail_them(predicate: str, runtime: ctypes.CDLL) -> None:
+    """Beyond the last thread's word there is none; a guard lets all others pass, by one branch or the other."""
+    end = 62 if predicate in ("sle", "sgt", "ule", "ugt") else 63
+    nothing, inverse = "%nothing = add i32 %t, 2", predicate[1:] in ("ge", "gt", "q")
+    inside, other = (nothing, NEXT_WORD) if inverse else (NEXT_WORD, nothing)
+    module = _module(_under(f"%c = icmp {predicate} i32 %t, {end}", inside, other, after="%after = add i32 %t, 3"))
+    assert _interpreted_findings(module) == _compiled_findings(module, runtime) == set()
+
+
 @pytest.mark.parametrize("depth", [1, 2])
 def test_a_proof_for_flat_blocks_does_not_hold_for_deep_ones(depth: int, runtime: ctypes.CDLL) -> None:
     module = _module("store i32 1, ptr %s")
