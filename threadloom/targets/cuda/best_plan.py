@@ -25,6 +25,7 @@ from threadloom.sched.search import plan, proved_program
 from threadloom.targets.cuda.compile import CudaKernel, compile_program
 from threadloom.targets.cuda.copy import TensorFacts
 from threadloom.targets.cuda.faults import fault_of
+from threadloom.targets.cuda.source_size import is_too_wide
 from threadloom.targets.cuda.unsupported import NO_CODE, SharedMemoryShort
 from threadloom.task.ops import Kind, Method
 from threadloom.tile.ops import Kernel, Load, Store
@@ -33,6 +34,7 @@ NOT_COMPILED = slug("gpu-not-supported", "no plan of the kernel could be compile
 
 MANY_SHORT = 4  # plans short of shared memory, after which others that take less are made
 MANY_SERIALISED = 4  # plans whose products the assembler runs one by one, after which warps do the products
+MANY_WIDE = 4  # plans too wide to be compiled well, after which the best of them is taken
 LEAST_PLANNED_BYTES = 32 * 1024  # of shared memory, below which plans are not made smaller
 TOO_FEW_REGISTERS = "Insufficient registers"  # ptxas on a wgmma that does not fit the launch bounds
 MOST_TRIED = 32  # plans compiled before one with faults is taken
@@ -72,7 +74,7 @@ def _best_of_model(
 
     fallback: CudaKernel | None = None
     reasons: list[str] = []
-    short = serialised = 0  # of these plans
+    short = serialised = wide = 0  # of these plans
     no_code: CompileError | None = None
     measured = is_measured(kernel, {n: max(1, e) for n, e in dims.items()}, machine)
     for number, made in enumerate(compiled(kernel, dims, facts, machine, defines, splits)):
@@ -84,6 +86,7 @@ def _best_of_model(
                 return made
             reasons.append(fault)
             serialised += made.cubin.serialised
+            wide += is_too_wide(made.source.text)
             if fallback is None or made.cubin.spill_bytes < fallback.cubin.spill_bytes:
                 fallback = made
         elif isinstance(made, CompileError):
@@ -92,7 +95,8 @@ def _best_of_model(
             reasons.append(made.what + (f" ({made.why})" if made.why else ""))
         else:
             reasons.append(made)
-        if short == len(reasons) >= MANY_SHORT or serialised == len(reasons) >= MANY_SERIALISED:
+        tried = len(reasons)
+        if short == tried >= MANY_SHORT or serialised == tried >= MANY_SERIALISED or wide == tried >= MANY_WIDE:
             break
     if serialised and serialised == len(reasons):
         return _by_warps(kernel, dims, facts, machine, defines, splits) or fallback

@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib import resources
 
 from threadloom.errors import CompileError, InternalError, slug
+from threadloom.targets.cuda.source_size import is_too_wide
 
 NO_NVRTC = slug("no-nvrtc", "GPU code is asked for but NVRTC (extra `gpu`) is not installed")
 
@@ -99,6 +100,8 @@ def _compile(source: str, arch: str, name: str, defines: tuple[str, ...], more: 
     options = [f"--gpu-architecture={arch}", "-std=c++17", "--ptxas-options=-v", "-lineinfo"]
     options.append("--diag-suppress=177")  # a variable that is never read: the compiler removes it
     options.append("--diag-suppress=780")  # a parameter called like a loop variable before it, which is over
+    if is_too_wide(source):
+        options.append("--Ofast-compile=mid")
     options += [*(f"-D{d}" for d in defines), *more]
     (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
     log = _log(nvrtc, program)
