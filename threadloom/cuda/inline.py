@@ -8,12 +8,17 @@ rotation, unswitching and speculation would undo the structure that the raise lo
 The first sroa halves the time: what is inlined many times is then short. sccp folds what became constant, such as the
 guards of divisions whose divisor is a function's argument: a sixth of the operations of Rodinia's dwt2d. Dead reads
 stay, for `loom check` watches them.
+
+Where a kernel would become very long (functions that call functions many times each), long functions in which threads
+do not meet stay functions, as recursive ones do (raise_functions.py).
 """
 
 from __future__ import annotations
 
 import re
 
+from threadloom.cuda.kernel import COLLECTIVES
+from threadloom.cuda.raise_functions import SYNCTHREADS
 from threadloom.errors import InternalError
 
 
@@ -23,12 +28,65 @@ def inline_device(device_irs: list[str], kernels: tuple[str, ...], keep: frozens
     module, *others = (_parsed(_inlinable(text, keep)) for text in device_irs)
     for other in others:
         module.link_in(other)
+    apart = long_functions(device_irs, kernels)
     for function in module.functions:
-        if not function.is_declaration and function.name not in kernels:
+        if function.name in apart:
+            function.linkage = "internal"
+        elif not function.is_declaration and function.name not in kernels:
             function.linkage = "internal"
             function.add_function_attribute("alwaysinline")
     _run_passes(module)
     return str(module)
+
+
+LONG_KERNEL_LINES = 100_000  # Rodinia's longest has 9 000, CUDA samples' 2 000
+LONG_FUNCTION_LINES = 400
+_DEFINE = re.compile(r'^define [^\n]*?@("[^"]+"|[-\w$.]+)\([^\n]*\{\n(.*?)^\}', re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r'@("[^"]+"|[-\w$.]+)')
+_ANNOTATED = re.compile(r"^@llvm\.global\.annotations = .*$", re.MULTILINE)
+
+
+def long_functions(device_irs: list[str], kernels: tuple[str, ...]) -> frozenset[str]:
+    """Functions that are better not inlined, where a kernel with all of them would have over LONG_KERNEL_LINES."""
+    bodies = {name: body for text in device_irs for name, body in _DEFINE.findall(text)}
+    own = {name: body.count("\n") for name, body in bodies.items()}
+    used = {name: [one for one in _NAME.findall(body) if one != name] for name, body in bodies.items()}
+    if max((_lines(name, own, used, {}) for name in kernels if name in own), default=0) <= LONG_KERNEL_LINES:
+        return frozenset()
+    shared = {name for text in device_irs for line in _ANNOTATED.findall(text) for name in _NAME.findall(line)}
+    meeting = {*shared, *COLLECTIVES, SYNCTHREADS}
+    meets: dict[str, bool] = {}
+    apart: set[str] = set()
+    for name in _callees_first(kernels, used):
+        meets[name] = any(one in meeting or meets.get(one, False) for one in used.get(name, ()))
+        own[name] = own.get(name, 0) + sum(own.get(one, 0) for one in used.get(name, ()) if one not in apart)
+        if own[name] > LONG_FUNCTION_LINES and name not in kernels and not meets[name]:
+            apart.add(name)
+    return frozenset(name.strip('"') for name in apart)
+
+
+def _lines(name: str, own: dict[str, int], used: dict[str, list[str]], known: dict[str, int]) -> int:
+    """How long `name` is with all that it calls; what calls itself counts once."""
+    if name not in known:
+        known[name] = own.get(name, 0)
+        known[name] += sum(_lines(one, own, used, known) for one in used.get(name, ()) if one in own)
+    return known[name]
+
+
+def _callees_first(names: tuple[str, ...], used: dict[str, list[str]]) -> list[str]:
+    order: dict[str, None] = {}
+    seen: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in used and name not in seen:
+            seen.add(name)
+            for one in used[name]:
+                visit(one)
+            order[name] = None
+
+    for name in names:
+        visit(name)
+    return list(order)
 
 
 def _inlinable(text: str, keep: frozenset[str]) -> str:
