@@ -57,6 +57,15 @@ int main() {
   EXPECT(cuModuleLoadData(&module, ".version 7.0\n.target sm_70\n") == CUDA_ERROR_INVALID_PTX, "code for a GPU cannot be loaded");
   CUfunction function;
   DRIVER(cuModuleGetFunction(&function, module, "shift"));
+  int most = 0;
+  DRIVER(cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function));
+  EXPECT(most == 1024, "%d", most);
+  EXPECT(cuFuncGetAttribute(&most, (CUfunction_attribute)99, function) == CUDA_ERROR_INVALID_VALUE, "no such attribute");
+  CUdeviceptr rows;
+  size_t pitch = 0;
+  DRIVER(cuMemAllocPitch(&rows, &pitch, 100, 4, 4));
+  EXPECT(pitch >= 100 && pitch % 32 == 0, "%zu", pitch);
+  DRIVER(cuMemFree(rows));
   EXPECT(cuModuleGetFunction(&function, module, "none") == CUDA_ERROR_NOT_FOUND, "no such kernel");
   DRIVER(cuModuleGetFunction(&function, module, "shift"));
   CUdeviceptr x, variable;
@@ -90,6 +99,12 @@ int main() {
   DRIVER(cuMemcpyDtoH(host, x, sizeof host));
   EXPECT(host[0] == 11 && host[n - 1] == 11, "%d and %d, not 11", host[0], host[n - 1]);
   const char* text;
+  for (auto [error, name] : {std::pair{CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"}, {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+                             {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"}, {CUDA_SUCCESS, "CUDA_SUCCESS"}}) {
+    DRIVER(cuGetErrorName(error, &text));
+    EXPECT(text == std::string(name), "%s", text);
+  }
+  EXPECT(cuGetErrorName((CUresult)12345, &text) == CUDA_ERROR_INVALID_VALUE && !text, "no such error");
   DRIVER(cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &text));
   EXPECT(std::string(text) == "CUDA_ERROR_INVALID_VALUE", "%s", text);
   DRIVER(cuEventDestroy(start));

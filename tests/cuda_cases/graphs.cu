@@ -203,6 +203,40 @@ static cudaGraph_t* add_condition(cudaGraph_t graph, cudaGraphConditionalHandle 
   return p.conditional.phGraph_out;
 }
 
+void check_parameters_of_what_was_captured() {
+  int *x, by = 3, more = 10, hosted = 0, back[n] = {};
+  CUDA(cudaMalloc(&x, bytes));
+  CUDA(cudaMemset(x, 0, bytes));
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  CUDA(cudaStreamCreate(&stream));
+  CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  add<<<1, n, 0, stream>>>(x, by);
+  CUDA(cudaLaunchHostFunc(stream, called, &hosted));
+  CUDA(cudaMemcpyAsync(back, x, bytes, cudaMemcpyDeviceToHost, stream));
+  CUDA(cudaStreamEndCapture(stream, &graph));
+  cudaGraphNode_t nodes[3];
+  size_t count = 3;
+  CUDA(cudaGraphGetNodes(graph, nodes, &count));
+  cudaKernelNodeParams launch;
+  cudaHostNodeParams call;
+  cudaMemcpy3DParms copy;
+  CUDA(cudaGraphKernelNodeGetParams(nodes[0], &launch));
+  EXPECT(launch.func == (void*)add && launch.blockDim.x == n && *(int*)launch.kernelParams[1] == 3, "%u", launch.blockDim.x);
+  CUDA(cudaGraphHostNodeGetParams(nodes[1], &call));
+  EXPECT(call.fn == called && call.userData == &hosted, "%p", call.userData);
+  EXPECT(cudaGraphMemcpyNodeGetParams(nodes[2], &copy) == cudaErrorNotSupported, "nobody noted them");
+  cudaGetLastError();
+  cudaGraphExec_t exec;
+  CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  void* arguments[] = {&x, &more};
+  launch.kernelParams = arguments;
+  CUDA(cudaGraphExecKernelNodeSetParams(exec, nodes[0], &launch));
+  CUDA(cudaGraphLaunch(exec, stream));
+  CUDA(cudaStreamSynchronize(stream));
+  EXPECT(back[n - 1] == 10 && hosted == 1, "%d", back[n - 1]);
+}
+
 void check_conditions() {
   int *x, *which;
   CUDA(cudaMallocManaged(&x, 2 * sizeof(int)));
@@ -247,6 +281,7 @@ int main() {
   check_symbols_events_and_parameters();
   check_capture();
   check_capture_dependencies();
+  check_parameters_of_what_was_captured();
   check_conditions();
   return wrong != 0;
 }

@@ -273,6 +273,28 @@ static void check_streams_and_graphs() {
   CUDA(cudaEventDestroy(start));
 }
 
+void check_facts_of_streams_and_pools() {
+  cudaStream_t one, other;
+  int least, greatest;
+  CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  CUDA(cudaStreamCreateWithPriority(&one, cudaStreamNonBlocking, greatest));
+  CUDA(cudaStreamCreate(&other));
+  cudaStreamAttrValue value;
+  CUDA(cudaStreamGetAttribute(one, cudaLaunchAttributePriority, &value));  // CUDA 12's name, then CUDA 11's
+  EXPECT(value.priority == greatest, "%d", value.priority);
+  CUDA(cudaStreamGetAttribute(one, cudaStreamAttributePriority, &value));
+  unsigned long long ids[2];
+  CUDA(cudaStreamGetId(one, &ids[0]));
+  CUDA(cudaStreamGetId(other, &ids[1]));
+  EXPECT(ids[0] != ids[1], "%llu", ids[0]);
+  cudaMemPool_t standard, current;
+  CUDA(cudaDeviceGetDefaultMemPool(&standard, 0));
+  CUDA(cudaDeviceGetMemPool(&current, 0));
+  EXPECT(standard == current, "until another one is set");
+  CUDA(cudaStreamDestroy(one));
+  CUDA(cudaStreamDestroy(other));
+}
+
 int main() {
   check_memory();
   check_room();
@@ -280,6 +302,7 @@ int main() {
   check_sizes();
   check_symbols_and_launches();
   check_streams_and_graphs();
+  check_facts_of_streams_and_pools();
   failing<<<1, 1>>>(1);
   EXPECT(cudaDeviceSynchronize() == cudaErrorAssert, "a failed assert");
   void* p;

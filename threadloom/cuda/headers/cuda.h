@@ -100,6 +100,11 @@ typedef enum CUjitInputType_enum {
 } CUjitInputType;
 typedef struct CUlinkState_st* CUlinkState;
 typedef struct CUctxCreateParams_st { void* execAffinityParams; int numExecAffinityParams; void* cigParams; } CUctxCreateParams;
+typedef enum CUfunction_attribute {
+  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+  CU_FUNC_ATTRIBUTE_NUM_REGS, CU_FUNC_ATTRIBUTE_PTX_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION, CU_FUNC_ATTRIBUTE_CACHE_MODE_CA,
+  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+} CUfunction_attribute;
 typedef size_t (*CUoccupancyB2DSize)(int block);
 
 /* Arrays and textures are the runtime's. */
@@ -208,6 +213,7 @@ CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, size_t count, CUstr
 CUresult cuMemsetD16Async(CUdeviceptr p, unsigned short value, size_t count, CUstream stream);
 CUresult cuMemsetD32Async(CUdeviceptr p, unsigned value, size_t count, CUstream stream);
 CUresult cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags);
+CUresult cuMemAllocPitch(CUdeviceptr* p, size_t* pitch, size_t width_bytes, size_t height, unsigned element_bytes);
 CUresult cuMemAllocHost(void** p, size_t bytes);
 CUresult cuMemHostAlloc(void** p, size_t bytes, unsigned flags);
 CUresult cuMemFreeHost(void* p);
@@ -238,6 +244,8 @@ CUresult cuLinkComplete(CUlinkState state, void** image, size_t* bytes);
 CUresult cuLinkDestroy(CUlinkState state);
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer);
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags);
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function);
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t shared_bytes);
 CUresult cuOccupancyMaxPotentialBlockSize(int* least_grid, int* threads, CUfunction function, CUoccupancyB2DSize shared_bytes_of, size_t shared_bytes, int limit);
 CUresult cuArrayCreate(CUarray* array, const CUDA_ARRAY_DESCRIPTOR* description);

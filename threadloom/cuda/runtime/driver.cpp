@@ -47,8 +47,20 @@ CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
 CUresult cuDriverGetVersion(int* version) { return code(cudaDriverGetVersion(version)); }
 CUresult cuGetErrorString(CUresult error, const char** text) { return *text = cudaGetErrorString((cudaError_t)error), CUDA_SUCCESS; }
 CUresult cuGetErrorName(CUresult error, const char** text) {
+  switch (error) {  // whose names in the runtime's interface are others
+    case CUDA_ERROR_OUT_OF_MEMORY: return *text = "CUDA_ERROR_OUT_OF_MEMORY", CUDA_SUCCESS;
+    case CUDA_ERROR_NOT_INITIALIZED: return *text = "CUDA_ERROR_NOT_INITIALIZED", CUDA_SUCCESS;
+    case CUDA_ERROR_DEINITIALIZED: return *text = "CUDA_ERROR_DEINITIALIZED", CUDA_SUCCESS;
+    case CUDA_ERROR_INVALID_IMAGE: return *text = "CUDA_ERROR_INVALID_IMAGE", CUDA_SUCCESS;
+    case CUDA_ERROR_INVALID_CONTEXT: return *text = "CUDA_ERROR_INVALID_CONTEXT", CUDA_SUCCESS;
+    case CUDA_ERROR_INVALID_HANDLE: return *text = "CUDA_ERROR_INVALID_HANDLE", CUDA_SUCCESS;
+    case CUDA_ERROR_NOT_FOUND: return *text = "CUDA_ERROR_NOT_FOUND", CUDA_SUCCESS;
+    case CUDA_ERROR_LAUNCH_FAILED: return *text = "CUDA_ERROR_LAUNCH_FAILED", CUDA_SUCCESS;
+    default: break;
+  }
   static thread_local std::string name;
   std::string runtime = cudaGetErrorName((cudaError_t)error);  // cudaErrorInvalidValue -> CUDA_ERROR_INVALID_VALUE
+  if (error && runtime.rfind("cudaError", 0) != 0) return *text = nullptr, CUDA_ERROR_INVALID_VALUE;
   name = "CUDA";
   for (char c : runtime.substr(4)) name += c >= 'A' && c <= 'Z' ? std::string("_") + c : std::string(1, (char)toupper(c));
   return *text = name.c_str(), CUDA_SUCCESS;
@@ -92,6 +104,9 @@ CUresult cuMemsetD32Async(CUdeviceptr p, unsigned value, size_t count, CUstream 
 CUresult cuMemsetD8(CUdeviceptr p, unsigned char value, size_t count) { return fill(p, value, count, nullptr); }
 CUresult cuMemsetD16(CUdeviceptr p, unsigned short value, size_t count) { return fill(p, value, count, nullptr); }
 CUresult cuMemsetD32(CUdeviceptr p, unsigned value, size_t count) { return fill(p, value, count, nullptr); }
+CUresult cuMemAllocPitch(CUdeviceptr* p, size_t* pitch, size_t width_bytes, size_t height, unsigned) {
+  return code(cudaMallocPitch((void**)p, pitch, width_bytes, height));
+}
 CUresult cuMemAllocManaged(CUdeviceptr* p, size_t bytes, unsigned flags) { return code(cudaMallocManaged((void**)p, bytes, flags)); }
 CUresult cuMemAllocHost(void** p, size_t bytes) { return code(cudaMallocHost(p, bytes)); }
 CUresult cuMemHostAlloc(void** p, size_t bytes, unsigned flags) { return code(cudaHostAlloc(p, bytes, flags)); }
@@ -109,6 +124,17 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) { r
 CUresult cuEventDestroy(CUevent event) { return code(cudaEventDestroy(event)); }
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 0, CUDA_SUCCESS; }
 CUresult cuCtxEnablePeerAccess(CUcontext, unsigned) { return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction function) {
+  cudaFuncAttributes all;
+  if (CUresult error = code(cudaFuncGetAttributes(&all, (const void*)function))) return error;
+  const int values[] = {all.maxThreadsPerBlock, (int)all.sharedSizeBytes, (int)all.constSizeBytes, (int)all.localSizeBytes, all.numRegs,
+                        all.ptxVersion, all.binaryVersion, 0, all.maxDynamicSharedSizeBytes};
+  if (!value || (unsigned)attribute >= sizeof values / sizeof *values) return CUDA_ERROR_INVALID_VALUE;
+  return *value = values[attribute], CUDA_SUCCESS;
+}
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
+  return code(cudaFuncSetAttribute((const void*)function, (cudaFuncAttribute)attribute, value));
+}
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t shared_bytes) {
   return code(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, (const void*)function, threads, shared_bytes));
 }

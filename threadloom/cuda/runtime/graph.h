@@ -39,6 +39,7 @@ struct CUgraph_st {
 };
 
 namespace loom {
+CUgraphNode_st* captured_node(cudaStream_t stream);  // what the stream has just captured, or null (stream.cpp)
 std::shared_ptr<Condition> find_condition(const CUgraph_st& graph, cudaGraphConditionalHandle handle);
 // The step of `exec` that `node` became gets what `set` makes of a copy of the node.
 cudaError_t change_step(cudaGraphExec_t exec, cudaGraphNode_t node, cudaGraphNodeType type, const std::function<cudaError_t(CUgraphNode_st&)>& set);

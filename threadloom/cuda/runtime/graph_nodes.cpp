@@ -93,7 +93,8 @@ cudaError_t cudaGraphAddMemcpyNodeFromSymbol(cudaGraphNode_t* node, cudaGraph_t 
   return cudaGraphAddMemcpyNode1D(node, graph, after, count, to, (char*)variable->address + offset, bytes, kind);
 }
 cudaError_t cudaGraphMemcpyNodeGetParams(cudaGraphNode_t node, cudaMemcpy3DParms* p) {
-  return is(node, cudaGraphNodeTypeMemcpy) ? (*p = node->copy, cudaSuccess) : failed(cudaErrorInvalidValue);
+  if (!is(node, cudaGraphNodeTypeMemcpy)) return failed(cudaErrorInvalidValue);
+  return node->copy.extent.depth ? (*p = node->copy, cudaSuccess) : failed(cudaErrorNotSupported);  // it was captured
 }
 cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* p) {
   return is(node, cudaGraphNodeTypeMemcpy) ? (set_copy(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);
@@ -113,7 +114,8 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t* node, cudaGraph_t graph, con
   return error;
 }
 cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* p) {
-  return is(node, cudaGraphNodeTypeMemset) ? (*p = node->fill, cudaSuccess) : failed(cudaErrorInvalidValue);
+  if (!is(node, cudaGraphNodeTypeMemset)) return failed(cudaErrorInvalidValue);
+  return node->fill.dst ? (*p = node->fill, cudaSuccess) : failed(cudaErrorNotSupported);  // it was captured
 }
 cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* p) {
   return is(node, cudaGraphNodeTypeMemset) ? (set_fill(*node, *p), cudaSuccess) : failed(cudaErrorInvalidValue);

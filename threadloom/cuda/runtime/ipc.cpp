@@ -95,11 +95,9 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t
 cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t, cudaMemLocation*) {
   return *flags = cudaMemAccessFlagsProtReadWrite, cudaSuccess;
 }
-static cudaMemPool_t current_pool = new CUmemPoolHandle_st;
-cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {
-  static cudaMemPool_t standard = new CUmemPoolHandle_st;
-  return *pool = standard, cudaSuccess;
-}
+static const cudaMemPool_t standard_pool = new CUmemPoolHandle_st;
+static cudaMemPool_t current_pool = standard_pool;
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) { return *pool = standard_pool, cudaSuccess; }
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int) { return *pool = current_pool, cudaSuccess; }
 cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t pool) { return current_pool = pool, cudaSuccess; }
 

@@ -1,4 +1,5 @@
 // Kernel and variable tables, launch configuration, launches, occupancy.
+#include "graph.h"
 #include "profile.h"
 #include "runtime.h"
 
@@ -137,7 +138,12 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, si
   if (runs_at_once(stream)) return result(enqueue(stream, [&] { run_kernel(*kernel, arguments, geometry); }));
   auto saved = std::make_shared<SavedArguments>();
   saved->save(*kernel, arguments);
-  return result(enqueue(stream, [=] { run_kernel(*kernel, saved->pointers.data(), geometry); }, cudaGraphNodeTypeKernel));
+  cudaError_t error = enqueue(stream, [=] { run_kernel(*kernel, saved->pointers.data(), geometry); }, cudaGraphNodeTypeKernel);
+  if (CUgraphNode_st* node = captured_node(stream)) {
+    node->arguments = saved;
+    node->kernel = {const_cast<void*>(stub), grid, block, (unsigned)shared_bytes, saved->pointers.data(), nullptr};
+  }
+  return result(error);
 }
 
 }  // namespace loom

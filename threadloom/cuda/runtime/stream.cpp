@@ -161,6 +161,11 @@ cudaError_t enqueue(cudaStream_t stream, Work work, cudaGraphNodeType type) {
   return device_error();
 }
 
+CUgraphNode_st* captured_node(cudaStream_t stream) {
+  CUstream_st* known = resolve(stream);
+  return known && known->capture && !known->capture->captured.empty() ? known->capture->captured.back() : nullptr;
+}
+
 Work record_later(cudaEvent_t event) {
   auto record = std::make_shared<Record>();
   std::lock_guard<std::mutex> guard(live().mutex);
@@ -224,6 +229,10 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
   CUstream_st* known = resolve(stream);
   return known ? (*priority = known->priority, cudaSuccess) : failed(cudaErrorInvalidResourceHandle);
 }
+cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long* id) {
+  CUstream_st* known = resolve(stream);
+  return known && id ? (*id = (uintptr_t)known, cudaSuccess) : failed(known ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+}
 cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   CUstream_st* known = resolve(stream);
   return known ? (*flags = known->flags, cudaSuccess) : failed(cudaErrorInvalidResourceHandle);
@@ -247,12 +256,15 @@ cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void*, size_t, unsigne
 cudaError_t cudaStreamSetAttribute(cudaStream_t stream, cudaStreamAttrID, const cudaStreamAttrValue*) {
   return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
-cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID, cudaStreamAttrValue* value) {
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID attribute, cudaStreamAttrValue* value) {
   memset(value, 0, sizeof *value);
+  if (attribute == cudaLaunchAttributePriority) return cudaStreamGetPriority(stream, &value->priority);
   return result(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
-  return result(enqueue(stream, [=] { function(data); }));
+  cudaError_t error = enqueue(stream, [=] { function(data); });
+  if (CUgraphNode_st* node = captured_node(stream)) node->call = {function, data};
+  return result(error);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {

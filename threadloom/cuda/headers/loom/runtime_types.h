@@ -197,8 +197,6 @@ typedef struct cudaMemPoolProps {
 
 typedef enum cudaAccessProperty { cudaAccessPropertyNormal, cudaAccessPropertyStreaming, cudaAccessPropertyPersisting } cudaAccessProperty;
 typedef struct cudaAccessPolicyWindow { void* base_ptr; size_t num_bytes; float hitRatio; cudaAccessProperty hitProp, missProp; } cudaAccessPolicyWindow;
-typedef enum cudaStreamAttrID { cudaStreamAttributeAccessPolicyWindow = 1, cudaStreamAttributeSynchronizationPolicy = 3, cudaStreamAttributePriority = 8 } cudaStreamAttrID;
-typedef union cudaStreamAttrValue { cudaAccessPolicyWindow accessPolicyWindow; int syncPolicy, priority; } cudaStreamAttrValue;
 typedef enum cudaDeviceP2PAttr {
   cudaDevP2PAttrPerformanceRank = 1, cudaDevP2PAttrAccessSupported, cudaDevP2PAttrNativeAtomicSupported, cudaDevP2PAttrCudaArrayAccessSupported
 } cudaDeviceP2PAttr;
@@ -216,7 +214,18 @@ typedef enum cudaLaunchAttributeID {
   cudaLaunchAttributeIgnore, cudaLaunchAttributeAccessPolicyWindow, cudaLaunchAttributeCooperative,
   cudaLaunchAttributeSynchronizationPolicy, cudaLaunchAttributeClusterDimension, cudaLaunchAttributePriority = 8
 } cudaLaunchAttributeID;
-typedef union cudaLaunchAttributeValue { char pad[64]; int cooperative; struct { unsigned x, y, z; } clusterDim; int priority; } cudaLaunchAttributeValue;
+typedef union cudaLaunchAttributeValue {
+  char pad[64];
+  cudaAccessPolicyWindow accessPolicyWindow;
+  int cooperative, syncPolicy;
+  struct { unsigned x, y, z; } clusterDim;
+  int priority;
+} cudaLaunchAttributeValue;
+#define cudaStreamAttrID cudaLaunchAttributeID
+#define cudaStreamAttrValue cudaLaunchAttributeValue
+#define cudaStreamAttributeAccessPolicyWindow cudaLaunchAttributeAccessPolicyWindow
+#define cudaStreamAttributeSynchronizationPolicy cudaLaunchAttributeSynchronizationPolicy
+#define cudaStreamAttributePriority cudaLaunchAttributePriority
 typedef struct cudaLaunchAttribute { cudaLaunchAttributeID id; cudaLaunchAttributeValue val; } cudaLaunchAttribute;
 typedef struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
