@@ -1,4 +1,4 @@
-// Memory and events of another process, by handles of both kinds; the first process starts this program again as the others.
+// frees; Memory and events of another process, by handles of both kinds; the first process starts this program again as the others.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

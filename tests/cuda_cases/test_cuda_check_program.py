@@ -60,12 +60,13 @@ CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem not
     "case", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
 def test_the_other_programs_are_clean(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """But those whose first line says `races;`, as they do, `overruns;`, or `waits;` for another block or kernel."""
+    """But those whose first line says `races;`, as they do, `overruns;`, `frees;` what is another process's, or `waits;`
+    for another block or kernel."""
     first = (SOURCE.parent / f"{case}.cu").read_text().splitlines()[0]
     flags = first.partition("flags:")[2].split()
     status = check.main([str(SOURCE.parent / f"{case}.cu"), *flags])
     shown = capsys.readouterr().err
-    said = [word for word in ("races", "waits", "overruns") if f" {word};" in first]
+    said = [word for word in ("races", "waits", "overruns", "frees") if f" {word};" in first]
     assert status == bool(said), shown
     assert ("endless-wait" in shown) == ("waits" in said) and ("out-of-bounds" in shown) == ("overruns" in said)
     assert "uninitialised" not in shown
