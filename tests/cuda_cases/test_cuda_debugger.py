@@ -82,6 +82,7 @@ def test_variables_of_one_thread_at_a_line(tmp_path: Path) -> None:
     assert "= {from = 3, to = 10}" in inlined and "wide = " in inlined, told
 
 
+@pytest.mark.slow
 def test_an_optimised_kernel_says_that_it_has_no_variables(tmp_path: Path) -> None:
     told = debugged(tmp_path, f"break sums.cu:{line('// behind')}", "run", "print mine", flags=("-g", "-O2"))
     assert 'No symbol "mine" in current context' in told or "optimized out" in told, told
