@@ -60,8 +60,8 @@ CASES = sorted(path.stem for path in SOURCE.parent.glob("*.cu") if path.stem not
     "case", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
 def test_the_other_programs_are_clean(case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """But those whose first line says `races;`, as they do, `overruns;`, `frees;` what is another process's, or `waits;`
-    for another block or kernel."""
+    """But those whose first line says `races;`, as they do, `overruns;`, `frees;` what is another process's, or
+    `waits;` for another block or kernel."""
     first = (SOURCE.parent / f"{case}.cu").read_text().splitlines()[0]
     flags = first.partition("flags:")[2].split()
     status = check.main([str(SOURCE.parent / f"{case}.cu"), *flags])
