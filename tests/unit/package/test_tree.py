@@ -63,7 +63,7 @@ def test_files_that_docs_name_exist():
 
 
 def test_what_docs_quote_exists():
-    """File names in backticks, and names with an underscore, which are names of code."""
+    """Names of Python files in backticks, and names with an underscore, which are names of code."""
     names = [str(path.relative_to(ROOT)) for path in tracked()]
     sources = [p for p in tracked() if p.suffix != ".md" and "results" not in p.parts]
     known = {word for path in sources for word in re.findall(r"\w+", path.read_text(encoding="utf-8", errors="ignore"))}
@@ -74,7 +74,7 @@ def test_what_docs_quote_exists():
             continue
         prose = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         for quoted in re.findall(r"`([^`\n]+)`", prose):
-            files = [f for f in re.findall(r"[\w./-]*\w\.(?:py|cuh)\b", quoted) if f not in PLACEHOLDERS]
+            files = [f for f in re.findall(r"[\w./-]*\w\.py\b", quoted) if f not in PLACEHOLDERS]
             gone = [f for f in files if not any(f"/{name}".endswith(f"/{f}") for name in names)]
             gone += [w for w in re.findall(r"\w{4,}", quoted) if "_" in w and w not in known]
             missing += [f"{path.name}: {what} in `{quoted}`" for what in gone]
