@@ -20,7 +20,7 @@ from threadloom.cuda.kernel import BLOCK, BLOCK_INDEX, THREAD_INDEX
 from threadloom.cuda.lower.effects import Access, Memory
 from threadloom.cuda.optimize.affine import Arithmetic
 from threadloom.par.ops import Function, Level, Parallel, Value
-from threadloom.par.result_types import size_bytes
+from threadloom.par.result_types import stored_bytes
 from threadloom.par.walk import walk
 
 NAME = "stream-blocks"  # the switch (lower/pipeline.py: OPTIONAL)
@@ -58,7 +58,7 @@ def _own(access: Access, arithmetic: Arithmetic) -> tuple[Value, Own] | None:
     address = arithmetic.address(access.pointer).flattened()
     terms = dict(address.index(1).terms)
     place, bytes_ = terms.pop((), 0), terms.pop((_THREAD,), 0)
-    if not isinstance(address.base, Value) or bytes_ <= 0 or not 0 <= place <= bytes_ - size_bytes(access.type):
+    if not isinstance(address.base, Value) or bytes_ <= 0 or not 0 <= place <= bytes_ - stored_bytes(access.type):
         return None
     [(monomial, step)] = terms.items() if len(terms) == 1 else [((), 0)]
     if monomial == tuple(sorted((_BLOCK, _EXTENT))) and step == bytes_:

@@ -20,7 +20,7 @@ from threadloom.cuda.lower.traverse import free_values
 from threadloom.cuda.optimize.eliminate_barriers import Facts
 from threadloom.cuda.optimize.neighbourhood import Seen
 from threadloom.par.ops import I32, Const, Leaf, Parallel, Space, Value
-from threadloom.par.result_types import size_bytes
+from threadloom.par.result_types import stored_bytes
 
 WORDS = (4, 8, 16)  # bytes of an access whose words have quick numbers
 
@@ -72,5 +72,5 @@ def _is_plain(access: Access) -> bool:
     if not isinstance(op, Leaf) or op.opcode not in ("load", "store") or access.type is None or len(access.roots) != 1:
         return False
     loose = 0 < op.attrs.align_bytes < 4
-    return not (op.attrs.volatile or op.attrs.ordering or loose) and size_bytes(access.type) in WORDS
+    return not (op.attrs.volatile or op.attrs.ordering or loose) and stored_bytes(access.type) in WORDS
 

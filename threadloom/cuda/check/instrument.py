@@ -48,7 +48,7 @@ from threadloom.par.ops import (
     Space,
     Struct,
 )
-from threadloom.par.result_types import size_bytes
+from threadloom.par.result_types import size_bytes, stored_bytes
 from threadloom.par.text import print_op
 from threadloom.par.walk import regions, with_regions
 from threadloom.source import Loc, excerpt
@@ -161,7 +161,7 @@ class _Kernel:
         else:
             position = 1 if op.opcode == "store" else 0
             for access in self.memory.accesses((op,)):
-                operands[position] = self._address(op, access, operands[position], size_bytes(access.type))
+                operands[position] = self._address(op, access, operands[position], stored_bytes(access.type))
         return op if tuple(operands) == op.operands else replace(op, operands=tuple(operands))
 
     def _address(self, op: Leaf, access: Access, pointer: Operand, bytes_: int) -> Operand:

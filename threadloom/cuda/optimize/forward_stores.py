@@ -30,7 +30,7 @@ from threadloom.cuda.optimize.eliminate_barriers import Facts
 from threadloom.cuda.optimize.neighbourhood import Guard, Seen, guards_inside, leaves_with_guards, values_defined_in
 from threadloom.par.ops import Barrier, Block, For, Function, Leaf, Level, Module, Op, Operand, Parallel, While
 from threadloom.par.passes import decline, map_functions
-from threadloom.par.result_types import size_bytes
+from threadloom.par.result_types import stored_bytes
 from threadloom.par.walk import with_regions
 
 
@@ -139,7 +139,7 @@ class _Forwarding:
 
     def _same_place(self, one: Access, other: Access) -> bool:
         """The same thread reaches the same bytes with both."""
-        if one.type is None or other.type is None or size_bytes(one.type) != size_bytes(other.type):
+        if one.type is None or other.type is None or stored_bytes(one.type) != stored_bytes(other.type):
             return False
         return one.pointer == other.pointer or self._address(one) == self._address(other)
 
@@ -165,7 +165,7 @@ class _Forwarding:
         if distance.atoms():
             return True
         apart = distance.coefficient()
-        return -size_bytes(one.type) < apart < size_bytes(other.type)
+        return -stored_bytes(one.type) < apart < stored_bytes(other.type)
 
     def _others_touch(self, ops: Sequence[Op], leaf: Leaf, target: Access, guards: tuple[Guard, ...],
                       writes_only: bool) -> bool:  # fmt: skip
