@@ -160,8 +160,8 @@ def _check_defined(functions: list[par.Function], known: dict[str, Function]) ->
             raise CompileError(
                 UNDEFINED,
                 f"device function {_readable(callee)} has no definition",
-                why="it is declared here, and device code of other files is only seen with separate compilation, if they are linked",
-                try_="compile with -rdc=true and link the file that defines it too, or define the function in a header",
+                why="it is only declared here; code of another file is seen where both are compiled with -rdc=true",
+                try_="link the file that defines it, both compiled with -rdc=true, or define the function in a header",
                 loc=leaf.loc,
             )
 
