@@ -2,7 +2,7 @@
 #   make demo       compile and run the example kernels on the best device of this machine
 #   make test       the tests (make test TORCH=1 also installs PyTorch and runs the tests that need it)
 #   make test-code  code of every example for sm_90a and sm_80, compiled and disassembled (make test: of some)
-#   make test-all   the long ones too
+#   make test-all   the long ones too, which also installs MLIR's tools (0.6 GB) to compare with
 #   make bench      the benchmarks against NumPy and, where installed, PyTorch
 
 PYTHON ?= python3
@@ -33,7 +33,7 @@ test-code: $(VENV)/.stamp-test
 	$(PY) -m pytest -q -n $(JOBS) -m "slow or not slow" -k "small and f16" \
 	    tests/unit/cuda_target/test_machine_code.py tests/unit/cuda_sm80/test_ampere_code.py
 
-test-all: $(VENV)/.stamp-test $(TORCH_STAMP)
+test-all: $(VENV)/.stamp-test $(VENV)/.stamp-oracle $(TORCH_STAMP)
 	$(PY) -m pytest -q -n $(JOBS) -m "slow or not slow" tests
 
 bench: $(VENV)/.stamp-run $(TORCH_STAMP)
@@ -51,6 +51,10 @@ $(VENV)/.stamp-test: pyproject.toml $(VENV)/.stamp-venv
 	$(PY) -c ''
 	$(PY) -m compileall -q -j $(JOBS) threadloom
 	@touch $@ $(VENV)/.stamp-run
+
+$(VENV)/.stamp-oracle: pyproject.toml $(VENV)/.stamp-test
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[oracle]'
+	@touch $@
 
 $(VENV)/.stamp-torch: $(VENV)/.stamp-venv
 	$(PY) -m pip install --quiet --disable-pip-version-check torch==$(TORCH_VERSION)
